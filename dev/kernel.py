@@ -4,6 +4,7 @@
     dev/kernel.py                    each kernel: build, boot, the module's tests by name, then MPI programs
     dev/kernel.py --compile          build alone, against the oldest kernel
     dev/kernel.py --mutations        the module without one of its checks: the test named beside it must fail
+    dev/kernel.py --checked          the tests in a kernel with KASAN, lockdep and kmemleak, a planted fault for each
     dev/kernel.py --only revoke      the module's tests whose names contain a word
     dev/kernel.py --mpi              the MPI programs alone
 
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kernel_mpi
+from machines import checked_kernel
 from machines.commands import Missing, need, run
 from machines.virtual import Files, ended_well
 
@@ -41,6 +43,8 @@ INIT = """
 insmod /zerohop.ko || rc=insmod
 [ -n "$rc" ] || { module_test {words}; rc=$?; }
 rmmod zerohop || rc=rmmod
+leaks=/sys/kernel/debug/kmemleak
+[ ! -e $leaks ] || { sleep 6; echo scan >$leaks; sleep 1; echo scan >$leaks; cat $leaks; }
 """
 FAULTS = "faults"  # how the names of those tests begin
 
@@ -52,6 +56,7 @@ class Mutation:
     new: str
     test: str
     kernel: str = KERNELS[-1]
+    finds: str = ""  # what the machine must say of it, where not the test but the kernel finds it
 
 
 MUTATIONS = (
@@ -75,7 +80,7 @@ MUTATIONS = (
     Mutation("pool.c", "now + pages > most", "false", "limits.pool_is_of_all_contexts"),
     Mutation("pool.c", "user->count >= READ_ONCE(pool_regions)", "false", "pool.evicts_the_least_used"),
     Mutation("pool.c", "kref_read(&region->refs) == 1", "true", "limits.full_pool_in_use"),
-    Mutation("region.c", "&& !keeps_pages(range)", "&& false", "revoke.by_unmap"),
+    Mutation("region.c", "(region->live && keeps_pages(event))", "true", "revoke.by_unmap"),
     Mutation("region.c", "region->owner == file", "true", "register.unregister_is_the_owners"),
     Mutation("region.c", "current->mm != file->mm", "false", "file.inherited"),
     Mutation("region.c", "(region->flags & flags) == flags && zh_region_covers", "zh_region_covers",
@@ -93,6 +98,20 @@ MUTATIONS = (
              "abi.writes_what_it_answers"),
     Mutation("main.c", "compat_ptr_ioctl", "NULL", "abi.of_32_bits"),
 )  # fmt: skip
+CHECKED = "checked"
+WATCHED = (
+    Mutation("region.c", "kfree_rcu(region, rcu);", "kfree(region); WRITE_ONCE(region->used, true);",
+             "register.unregister_is_the_owners", CHECKED, "KASAN: .*use-after-free in free_region"),
+    Mutation("region.c", "kvfree(region->pages);", "", "register.unregister_is_the_owners", CHECKED,
+             "suspected memory leak"),
+    Mutation("region.c", "call->region = region->number;\n\t\tcall->address", "cond_resched();\n\t\tcall->address",
+             "reuse.what_covers_is_given", CHECKED, "BUG: sleeping function called from invalid context"),
+    Mutation("context.c", "mutex_unlock(&joining);\n\tmmdrop(file->mm);",
+             "mutex_lock(&file->user->lock); mutex_unlock(&file->user->lock); mutex_unlock(&joining);"
+             "mutex_lock(&file->user->lock); mutex_lock(&joining); mutex_unlock(&joining);"
+             "mutex_unlock(&file->user->lock); mmdrop(file->mm);",
+             "context.each_secret_has_its_own", CHECKED, "possible circular locking dependency"),
+)  # fmt: skip
 
 
 def depends(package: str) -> list[str]:
@@ -107,6 +126,9 @@ def depends(package: str) -> list[str]:
 def fetch(kernel: str, *, image: bool) -> str:
     """Downloads and unpacks a kernel and its headers, once a version; its version."""
     need("apt-get", "apt-cache", "dpkg")
+    if kernel == CHECKED:
+        fetch(KERNELS[-1], image=True)  # for what else it brings
+        return checked_kernel.build(WORK / "packages", UNPACKED)
     headers = depends(f"linux-headers-{kernel}")[0]
     version = headers.removeprefix("linux-headers-")
     wanted = [headers, *(p for p in depends(headers) if re.search("-common|linux-kbuild|linux-compiler", p))]
@@ -175,14 +197,14 @@ def runs_of(version: str, words: str, mpi: bool) -> Iterator[tuple[int, int, str
         yield tests_with(version, module, words)
     if not mpi and (not words or words.startswith(FAULTS)):
         yield tests_with(version, build(version, faults=True), words or FAULTS)
-    if mpi or not words:
+    if (mpi or not words) and version.endswith(KERNELS):
         files = Files(WORK / f"mpi-{version}", UNPACKED / "bin/busybox")
         yield kernel_mpi.run_in(files, UNPACKED / f"boot/vmlinuz-{version}", module)
 
 
-def tested(words: str, mpi: bool) -> tuple[int, int]:
+def tested(words: str, mpi: bool, kernels: tuple[str, ...]) -> tuple[int, int]:
     passed = failed = 0
-    for kernel in KERNELS:
+    for kernel in kernels:
         version = fetch(kernel, image=True)
         print(f"kernel {version}", flush=True)
         for good, bad, said in runs_of(version, words, mpi):
@@ -191,12 +213,13 @@ def tested(words: str, mpi: bool) -> tuple[int, int]:
     return passed, failed
 
 
-def mutated(words: str) -> tuple[int, int]:
-    found, mutations = 0, [m for m in MUTATIONS if words in m.test]
+def mutated(words: str, table: tuple[Mutation, ...]) -> tuple[int, int]:
+    found, mutations = 0, [m for m in table if words in m.test]
     for m in mutations:
         version = fetch(m.kernel, image=True)
         _, _, said = tests_with(version, build(version, m, m.test.startswith(FAULTS)), m.test)
-        is_found = re.search(rf"^{re.escape(m.test)} +FAILED", said, re.MULTILINE) or "Kernel panic" in said
+        test_fails = re.search(rf"^{re.escape(m.test)} +FAILED", said, re.MULTILINE) or "Kernel panic" in said
+        is_found = re.search(m.finds, said) and not ended_well(said) if m.finds else test_fails
         found += bool(is_found)
         print(
             f"{m.test:<40} {'finds' if is_found else 'MISSES'} {m.file} without {' '.join(m.old.split())}", flush=True
@@ -208,6 +231,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--mutations", action="store_true")
+    parser.add_argument("--checked", action="store_true")
     parser.add_argument("--mpi", action="store_true")
     parser.add_argument("--only", default="", metavar="WORD")
     a = parser.parse_args()
@@ -217,8 +241,13 @@ def main() -> int:
             version = fetch(KERNELS[0], image=False)
             build(version)
             passed = 1
+        elif a.mutations:
+            passed, failed = mutated(a.only, MUTATIONS)
+        elif a.checked:
+            parts = tested(a.only, False, (CHECKED,)), mutated(a.only, WATCHED)
+            passed, failed = map(sum, zip(*parts, strict=True))
         else:
-            passed, failed = mutated(a.only) if a.mutations else tested(a.only, a.mpi)
+            passed, failed = tested(a.only, a.mpi, KERNELS)
     except Missing as why:
         print(f"dev/kernel.py: {why}", file=sys.stderr)
         here = os.uname().machine == "x86_64" and "ID=debian" in Path("/etc/os-release").read_text().split()

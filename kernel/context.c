@@ -91,8 +91,6 @@ static int join(struct zh_file *file, struct zh_user *user, const u8 *secret)
 	int err;
 
 	lockdep_assert_held(&joining);
-	if (file->context)
-		return -EISCONN;
 	context = context_of(user, secret, hash);
 	if (IS_ERR(context))
 		return PTR_ERR(context);
@@ -103,33 +101,54 @@ static int join(struct zh_file *file, struct zh_user *user, const u8 *secret)
 		zh_context_put(context);
 		return err;
 	}
-	if (context->members++ == 0) {
+	WRITE_ONCE(context->members, context->members + 1);
+	if (context->members == 1) {
 		hash_add(contexts, &context->all, hash);
 		context->user->contexts++;
 	}
 	file->member = ++context->last_member;
 	file->user = user;
-	mmgrab(current->mm);
-	file->mm = current->mm;
 	smp_store_release(&file->context, context); /* pairs with do_call() in main.c */
 	return 0;
 }
 
+static int join_watched(struct zh_file *file, const u8 *secret)
+{
+	struct zh_user *user = zh_user_get(current_euid());
+	int err;
+
+	if (!user)
+		return -ENOMEM;
+	err = mutex_lock_killable(&joining);
+	if (!err) {
+		err = join(file, user, secret);
+		mutex_unlock(&joining);
+	}
+	if (err)
+		zh_user_put(user);
+	return err;
+}
+
 int zh_join(struct zh_file *file, const u8 *secret)
 {
-	struct zh_user *user;
 	int err;
 
 	if (!memchr_inv(secret, 0, ZEROHOP_SECRET_BYTES))
 		return -EINVAL;
-	user = zh_user_get(current_euid());
-	if (!user)
-		return -ENOMEM;
-	mutex_lock(&joining);
-	err = join(file, user, secret);
-	mutex_unlock(&joining);
+	err = mutex_lock_killable(&file->join);
 	if (err)
-		zh_user_put(user);
+		return err;
+	err = file->context ? -EISCONN : zh_watch(file);
+	if (!err) {
+		mmgrab(current->mm);
+		file->mm = current->mm;
+		err = join_watched(file, secret);
+		if (err) {
+			mmu_notifier_unregister(&file->notifier, file->mm);
+			mmdrop(file->mm);
+		}
+	}
+	mutex_unlock(&file->join);
 	return err;
 }
 
@@ -142,8 +161,10 @@ void zh_leave(struct zh_file *file)
 		return;
 	xa_erase(&context->files, file->member);
 	zh_unregister_all(file);
+	mmu_notifier_unregister(&file->notifier, file->mm);
 	mutex_lock(&joining);
-	if (--context->members == 0) {
+	WRITE_ONCE(context->members, context->members - 1);
+	if (context->members == 0) {
 		hash_del(&context->all);
 		context->user->contexts--;
 	}
@@ -153,12 +174,3 @@ void zh_leave(struct zh_file *file)
 	zh_context_put(context);
 }
 
-unsigned int zh_members(struct zh_context *context)
-{
-	unsigned int members;
-
-	mutex_lock(&joining);
-	members = context->members;
-	mutex_unlock(&joining);
-	return members;
-}

@@ -39,15 +39,11 @@ static int fetch(struct cursor *c, u64 list, u32 count)
 {
 	if (count == 0 || count > ZEROHOP_MAX_SEGMENTS)
 		return -EINVAL;
-	c->segments = vmemdup_user(u64_to_user_ptr(list), array_size(count, sizeof(*c->segments)));
-	if (IS_ERR(c->segments)) {
-		int err = PTR_ERR(c->segments);
-
-		c->segments = NULL;
-		return err;
-	}
+	c->segments = kvmalloc_array(count, sizeof(*c->segments), GFP_KERNEL_ACCOUNT);
+	if (!c->segments)
+		return -ENOMEM;
 	c->count = count;
-	return 0;
+	return copy_from_user(c->segments, u64_to_user_ptr(list), count * sizeof(*c->segments)) ? -EFAULT : 0;
 }
 
 static int within(const struct cursor *c, u64 bytes)
@@ -120,10 +116,11 @@ static int move(struct target *target, struct cursor *here, struct cursor *there
 
 			if (err)
 				return err;
+			since += PIECE / 64; /* looking for it takes time too */
 		}
 		at = target->origin + there->segments[there->at].at + there->done;
 		bytes = min_t(u64, bytes, PAGE_SIZE - (at & ~PAGE_MASK));
-		done = copy_in_page(target->region->pages[at >> PAGE_SHIFT], at & ~PAGE_MASK,
+		done = copy_in_page(target->region->pages[array_index_nospec(at >> PAGE_SHIFT, target->region->page_count)], at & ~PAGE_MASK,
 				    u64_to_user_ptr(here->segments[here->at].at + here->done), bytes, to_region);
 		here->done += done;
 		there->done += done;

@@ -2,9 +2,11 @@
 /*
  * The module's own types.
  *
- * Locks, outermost first: joining (context.c), zh_user.lock, users_lock (pool.c) or zh_file.lock, zh_region.lock. The
+ * Locks, outermost first: zh_file.join, joining (context.c), zh_user.lock, users_lock (pool.c) or zh_file.lock. The
  * notifier, which the kernel calls under locks of its own, takes only the last. A copy takes zh_file.lock of the member
  * whose addresses it has, for as long as it looks for the region; by a region's number it takes none.
+ *
+ * Nothing here waits for another process: whoever was passed a file ends it, and anybody evicts, at once.
  */
 #ifndef _ZEROHOP_INTERNAL_H
 #define _ZEROHOP_INTERNAL_H
@@ -54,8 +56,12 @@ struct zh_file {
 	struct zh_user *user; /* whose pool its regions are of */
 	struct mm_struct *mm; /* of the process that joined: whose addresses the member's are */
 	u32 member;
-	spinlock_t lock; /* regions */
-	struct rb_root_cached regions; /* by address */
+	struct mutex join; /* one call at a time */
+	struct mmu_notifier notifier; /* of mm, while there is a context */
+	spinlock_t lock; /* what follows, and what its regions say of it */
+	struct rb_root_cached regions; /* by address, those being pinned too */
+	unsigned int changes; /* of the mapping, under way, all of them in [changes_from, changes_last] */
+	unsigned long changes_from, changes_last;
 };
 
 /* Pinned memory of one process. Pinned until the last reference goes, which a copy may hold. */
@@ -65,16 +71,14 @@ struct zh_region {
 	struct zh_context *context;
 	struct zh_user *user;
 	struct zh_file *owner; /* gone before the region where it is in no list any more */
-	u64 number;
+	u64 number; /* under owner->lock; 0 until it is published */
 	struct list_head order; /* under user->lock; empty while nobody can find the region */
 	struct interval_tree_node range; /* addresses, the last included */
 	bool used; /* since eviction last passed by; not locked */
 	u32 flags; /* ZEROHOP_READ, ZEROHOP_WRITE */
-	spinlock_t lock; /* live, revoked, and the notifier's sequence */
-	bool live; /* pages are those that the owner has */
-	bool revoked;
+	bool live; /* pages were those that the owner has; under owner->lock */
+	bool revoked; /* they are not any more; under owner->lock */
 	struct mm_struct *mm;
-	struct mmu_interval_notifier notifier;
 	struct work_struct forget; /* after the notifier, which may not sleep */
 	unsigned long page_count, pinned;
 	struct page **pages;
@@ -97,7 +101,6 @@ int zh_join(struct zh_file *file, const u8 *secret);
 void zh_leave(struct zh_file *file);
 int zh_allowed(const struct zh_context *context);
 void zh_context_put(struct zh_context *context);
-unsigned int zh_members(struct zh_context *context);
 
 /* pool.c */
 struct zh_user *zh_user_get(kuid_t uid);
@@ -112,6 +115,7 @@ void zh_region_exit(void);
 int zh_register(struct zh_file *file, struct zerohop_register *call);
 int zh_unregister(struct zh_file *file, u64 number);
 void zh_unregister_all(struct zh_file *file);
+int zh_watch(struct zh_file *file);
 struct zh_region *zh_region_get(struct zh_context *context, u64 number);
 struct zh_region *zh_region_of_member(struct zh_context *context, u64 member, const struct zerohop_segment *range,
 				      u32 flags);

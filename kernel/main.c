@@ -18,6 +18,7 @@ static int open_file(struct inode *inode, struct file *file)
 
 	if (!own)
 		return -ENOMEM;
+	mutex_init(&own->join);
 	spin_lock_init(&own->lock);
 	own->regions = RB_ROOT_CACHED;
 	file->private_data = own;
@@ -47,7 +48,7 @@ static int join(struct zh_file *file, struct zerohop_join *call)
 
 static int statistics(struct zh_context *context, struct zerohop_statistics *call)
 {
-	call->members = zh_members(context);
+	call->members = READ_ONCE(context->members);
 	call->regions = atomic_long_read(&context->count);
 	call->pages = atomic_long_read(&context->pages);
 	call->registered = atomic64_read(&context->registered);
@@ -124,7 +125,7 @@ static long call_file(struct file *file, unsigned int cmd, unsigned long argumen
 		err = do_call(file->private_data, number, &call);
 		if (copy_to_user(user, &call, min(calls[number].back, theirs)) && !err) {
 			err = -EFAULT;
-			if (number == 1) /* nobody knows its number */
+			if (number == 1 && !(call.reg.flags & ZEROHOP_REUSE)) /* nobody knows its number */
 				zh_unregister(file->private_data, call.reg.region);
 		}
 	}

@@ -3,9 +3,12 @@
  * Regions: pinned memory that others of the context reach.
  *
  * A region is found by its number, in the context, or by its addresses, in its owner's file, from publish() until
- * somebody takes it (zh_region_take()): its owner, eviction, or the work that a notifier queued. That one removes the
- * notifier and drops the reference. Copies that found it before go on with its pages, which stay pinned, so nobody else
- * can have got them; they look at `revoked` between pieces.
+ * somebody takes it (zh_region_take()): its owner, eviction, or the work that a notifier queued. That one drops the
+ * reference. Copies that found it before go on with its pages, which stay pinned, so nobody else can have got them;
+ * they look at `revoked` between pieces.
+ *
+ * One notifier of the whole mapping serves all regions of a file. To remove one of a range (mmu_interval_notifier) takes
+ * until the owner's mapping comes to rest, which another user's process could put off for ever.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -80,7 +83,7 @@ static struct zh_region *find(struct zh_file *file, u64 start, u64 bytes, u32 fl
 	     node = interval_tree_iter_next(node, start, start)) {
 		struct zh_region *region = container_of(node, struct zh_region, range);
 
-		if ((region->flags & flags) == flags && zh_region_covers(region, start, bytes)) {
+		if (region->number && (region->flags & flags) == flags && zh_region_covers(region, start, bytes)) {
 			WRITE_ONCE(region->used, true);
 			return region;
 		}
@@ -110,28 +113,33 @@ struct zh_region *zh_region_of_member(struct zh_context *context, u64 member, co
 	return region;
 }
 
-/* From here on nobody finds it; under user->lock. False where somebody else has taken it, or nobody ever could. */
-bool zh_region_take(struct zh_region *region)
+/* Nobody finds it by its addresses, and no notifier knows it. */
+static void hide(struct zh_region *region)
 {
 	struct zh_file *file = region->owner;
 
+	spin_lock(&file->lock);
+	interval_tree_remove(&region->range, &file->regions);
+	spin_unlock(&file->lock);
+}
+
+/* From here on nobody finds it; under user->lock. False where somebody else has taken it, or nobody ever could. */
+bool zh_region_take(struct zh_region *region)
+{
 	lockdep_assert_held(&region->user->lock);
 	if (list_empty(&region->order))
 		return false;
 	list_del_init(&region->order);
 	xa_erase(&region->context->regions, region->number);
-	spin_lock(&file->lock);
-	interval_tree_remove(&region->range, &file->regions);
-	spin_unlock(&file->lock);
+	hide(region);
 	region->user->count--;
 	atomic_long_dec(&region->context->count);
 	return true;
 }
 
-/* After taking it, without locks: waits for the notifier and its work, and drops the reference. */
+/* After taking it, without locks: waits for the notifier's work, and drops the reference. */
 void zh_region_retire(struct zh_region *region)
 {
-	mmu_interval_notifier_remove(&region->notifier);
 	if (cancel_work_sync(&region->forget))
 		zh_region_put(region);
 	zh_region_put(region);
@@ -145,39 +153,88 @@ static void forget(struct work_struct *work)
 	mutex_lock(&region->user->lock);
 	taken = zh_region_take(region);
 	mutex_unlock(&region->user->lock);
-	if (taken) {
-		mmu_interval_notifier_remove(&region->notifier);
+	if (taken)
 		zh_region_put(region);
-	}
 	zh_region_put(region);
 }
 
 /* The pages stay the owner's: of mprotect, of which NUMA balancing makes use some times a second, and clear_refs. */
-static bool keeps_pages(const struct mmu_notifier_range *range)
+static bool keeps_pages(enum mmu_notifier_event event)
 {
-	return range->event == MMU_NOTIFY_PROTECTION_VMA || range->event == MMU_NOTIFY_SOFT_DIRTY;
+	return event == MMU_NOTIFY_PROTECTION_VMA || event == MMU_NOTIFY_SOFT_DIRTY;
 }
 
-/* The owner changes its mapping: the kernel waits here until nobody begins a copy with these pages any more. */
-static bool invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
-		       unsigned long sequence)
+/* Nobody begins a copy with these pages any more. What is being pinned begins again. */
+static void revoke(struct zh_file *file, unsigned long from, unsigned long last, enum mmu_notifier_event event)
 {
-	struct zh_region *region = container_of(notifier, struct zh_region, notifier);
+	struct interval_tree_node *node;
 
-	spin_lock(&region->lock);
-	mmu_interval_set_seq(notifier, sequence);
-	if (region->live && !region->revoked && !keeps_pages(range)) {
+	lockdep_assert_held(&file->lock);
+	for (node = interval_tree_iter_first(&file->regions, from, last); node;
+	     node = interval_tree_iter_next(node, from, last)) {
+		struct zh_region *region = container_of(node, struct zh_region, range);
+
+		if (region->revoked || (region->live && keeps_pages(event)))
+			continue;
 		WRITE_ONCE(region->revoked, true);
+		if (!region->live)
+			continue;
 		atomic64_inc(&region->context->revoked);
-		trace_zerohop_revoke(region->number, range->event);
+		trace_zerohop_revoke(region->number, event);
 		kref_get(&region->refs);
 		queue_work(forgetting, &region->forget);
 	}
-	spin_unlock(&region->lock);
-	return true;
 }
 
-static const struct mmu_interval_notifier_ops notifier_ops = { .invalidate = invalidate };
+/* The owner begins to change its mapping: the kernel waits here. */
+static int change_begins(struct mmu_notifier *notifier, const struct mmu_notifier_range *range)
+{
+	struct zh_file *file = container_of(notifier, struct zh_file, notifier);
+	unsigned long from = range->start & PAGE_MASK, last = (range->end - 1) | ~PAGE_MASK;
+
+	spin_lock(&file->lock);
+	if (file->changes++) {
+		file->changes_from = min(file->changes_from, from);
+		file->changes_last = max(file->changes_last, last);
+	} else {
+		file->changes_from = from;
+		file->changes_last = last;
+	}
+	revoke(file, from, last, range->event);
+	spin_unlock(&file->lock);
+	return 0;
+}
+
+static void change_ends(struct mmu_notifier *notifier, const struct mmu_notifier_range *range)
+{
+	struct zh_file *file = container_of(notifier, struct zh_file, notifier);
+
+	spin_lock(&file->lock);
+	file->changes--;
+	spin_unlock(&file->lock);
+}
+
+static void process_ends(struct mmu_notifier *notifier, struct mm_struct *mm)
+{
+	struct zh_file *file = container_of(notifier, struct zh_file, notifier);
+
+	spin_lock(&file->lock);
+	revoke(file, 0, ULONG_MAX, MMU_NOTIFY_RELEASE);
+	spin_unlock(&file->lock);
+}
+
+static const struct mmu_notifier_ops notifier_ops = {
+	.invalidate_range_start = change_begins,
+	.invalidate_range_end = change_ends,
+	.release = process_ends,
+};
+
+/* From here on the file hears of what the calling process does with its mapping, until mmu_notifier_unregister(). */
+int zh_watch(struct zh_file *file)
+{
+	file->notifier.ops = &notifier_ops;
+	return mmu_notifier_register(&file->notifier, current->mm);
+}
 
 /*
  * Before 6.5 the kernel itself does not refuse to pin pages of files for writing, whose file systems would not hear of
@@ -229,17 +286,20 @@ static int pin(struct zh_region *region)
 /* Pages that were the owner's at one moment, from which on the notifier tells. */
 static int pin_stable(struct zh_region *region)
 {
+	struct zh_file *file = region->owner;
 	int tries, err;
 
 	for (tries = 0; tries < PIN_TRIES; tries++) {
-		unsigned long sequence = mmu_interval_read_begin(&region->notifier);
-
+		spin_lock(&file->lock);
+		region->revoked = file->changes && file->changes_from <= region->range.last &&
+				  region->range.start <= file->changes_last;
+		spin_unlock(&file->lock);
 		err = pin(region);
 		if (err)
 			return err;
-		spin_lock(&region->lock);
-		region->live = !mmu_interval_read_retry(&region->notifier, sequence);
-		spin_unlock(&region->lock);
+		spin_lock(&file->lock);
+		region->live = !region->revoked;
+		spin_unlock(&file->lock);
 		if (region->live)
 			return 0;
 		unpin(region);
@@ -253,22 +313,20 @@ static int publish(struct zh_region *region, struct zerohop_register *call)
 	struct zh_context *context = region->context;
 	struct zh_file *file = region->owner;
 	int err = zh_pool_lock(region->user);
+	u64 number;
 
 	if (err)
 		return err;
-	err = -EAGAIN;
-	if (!READ_ONCE(region->revoked)) {
-		region->number = atomic64_inc_return(&context->last_region);
-		err = xa_insert(&context->regions, region->number, region, GFP_KERNEL_ACCOUNT);
-	}
+	number = atomic64_inc_return(&context->last_region);
+	err = READ_ONCE(region->revoked) ? -EAGAIN : xa_insert(&context->regions, number, region, GFP_KERNEL_ACCOUNT);
 	if (!err) {
 		list_add_tail(&region->order, &region->user->order);
 		spin_lock(&file->lock);
-		interval_tree_insert(&region->range, &file->regions);
+		region->number = number;
 		spin_unlock(&file->lock);
 		region->user->count++;
 		atomic_long_inc(&context->count);
-		call->region = region->number;
+		call->region = number;
 	}
 	mutex_unlock(&region->user->lock);
 	return err;
@@ -281,7 +339,6 @@ static struct zh_region *new_region(struct zh_file *file, const struct zerohop_r
 	if (!region)
 		return NULL;
 	kref_init(&region->refs);
-	spin_lock_init(&region->lock);
 	INIT_LIST_HEAD(&region->order);
 	INIT_WORK(&region->forget, forget);
 	region->context = file->context;
@@ -312,19 +369,19 @@ static int register_new(struct zh_file *file, struct zerohop_register *call)
 	kref_get(&region->user->refs);
 	kref_get(&region->context->refs);
 	/* from here on free_region() undoes it */
-	err = -ENOMEM;
 	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (region->pages)
-		err = mmu_interval_notifier_insert(&region->notifier, region->mm, region->range.start & PAGE_MASK,
-						   region->page_count * PAGE_SIZE, &notifier_ops);
-	if (err) {
+	if (!region->pages) {
 		zh_region_put(region);
-		return err;
+		return -ENOMEM;
 	}
+	spin_lock(&file->lock);
+	interval_tree_insert(&region->range, &file->regions);
+	spin_unlock(&file->lock);
 	err = pin_stable(region);
 	if (!err)
 		err = publish(region, call);
 	if (err) {
+		hide(region);
 		zh_region_retire(region);
 		return err;
 	}

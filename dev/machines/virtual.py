@@ -36,8 +36,11 @@ mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /tmp
 chmod 1777 /tmp
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+errors='BUG|KFENCE:|KASAN:|WARNING: |INFO: task|suspected memory leak'
 {what}
-echo "@@END rc=$rc tainted=$(cat /proc/sys/kernel/tainted) $(dmesg | grep -cE 'BUG|KFENCE:|leak')"
+dmesg | grep -E "$errors"
+echo "@@END rc=$rc tainted=$(cat /proc/sys/kernel/tainted) $(dmesg | grep -cE "$errors")"
 [ "$rc" = 0 ]
 leave $?
 """

@@ -25,10 +25,6 @@ static inline void* zh_kvmalloc_array(size_t count, size_t bytes, gfp_t how) {
   return zh_fails() ? NULL : zh_taken(kvmalloc_array(count, bytes, how));
 }
 
-static inline void* zh_vmemdup_user(const void __user* user, size_t bytes) {
-  return zh_fails() ? ERR_PTR(-ENOMEM) : zh_taken(vmemdup_user(user, bytes));
-}
-
 static inline void zh_kfree(const void* memory) {
   zh_given(memory);
   kfree(memory);
@@ -50,11 +46,9 @@ static inline struct workqueue_struct* zh_alloc_workqueue(const char* name, unsi
 
 #undef kzalloc
 #undef kvmalloc_array
-#undef vmemdup_user
 #undef kfree_rcu
 #define kzalloc zh_kzalloc
 #define kvmalloc_array zh_kvmalloc_array
-#define vmemdup_user zh_vmemdup_user
 #define kfree zh_kfree
 #define kfree_sensitive zh_kfree_sensitive
 #define kvfree zh_kvfree
@@ -64,7 +58,7 @@ static inline struct workqueue_struct* zh_alloc_workqueue(const char* name, unsi
     kvfree_rcu_arg_2(pointer, field); \
   } while (0)
 #define xa_insert(...) (zh_fails() ? -ENOMEM : xa_insert(__VA_ARGS__))
-#define mmu_interval_notifier_insert(...) (zh_fails() ? -ENOMEM : mmu_interval_notifier_insert(__VA_ARGS__))
+#define mmu_notifier_register(...) (zh_fails() ? -ENOMEM : mmu_notifier_register(__VA_ARGS__))
 #define pin_user_pages_fast(...) (zh_fails() ? -ENOMEM : pin_user_pages_fast(__VA_ARGS__))
 #define misc_register(...) (zh_fails() ? -ENOMEM : misc_register(__VA_ARGS__))
 #undef alloc_workqueue
