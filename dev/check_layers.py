@@ -59,10 +59,10 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 46_650,
     "lines of tools": 10_050,
-    "lines of tests": 58_910,
+    "lines of tests": 58_990,
     "lines of bench": 6_165,
-    "lines of dev": 4_110,
-    "lines of kernel": 1_310,
+    "lines of dev": 4_200,
+    "lines of kernel": 1_380,
     "lines of python": 4_360,
     "words of pages": 36_610,
     "variables": 13,

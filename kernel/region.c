@@ -313,12 +313,15 @@ static int publish(struct zh_region *region, struct zerohop_register *call)
 	struct zh_context *context = region->context;
 	struct zh_file *file = region->owner;
 	int err = zh_pool_lock(region->user);
-	u64 number;
+	u64 number = 0;
 
 	if (err)
 		return err;
-	number = atomic64_inc_return(&context->last_region);
-	err = READ_ONCE(region->revoked) ? -EAGAIN : xa_insert(&context->regions, number, region, GFP_KERNEL_ACCOUNT);
+	err = -EAGAIN;
+	if (!READ_ONCE(region->revoked)) {
+		number = atomic64_inc_return(&context->last_region);
+		err = xa_insert(&context->regions, number, region, GFP_KERNEL_ACCOUNT);
+	}
 	if (!err) {
 		list_add_tail(&region->order, &region->user->order);
 		spin_lock(&file->lock);

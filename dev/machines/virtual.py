@@ -21,12 +21,13 @@ QEMU = shlex.split(
     "-nodefaults -no-user-config -display none -monitor none -no-reboot -device isa-debug-exit,iobase=0xf4,iosize=1"
 )
 # slub_debug and KFENCE find uses after free and writes beyond; a warning ends the machine without its closing line.
+# With page tables of five levels KASAN finds faults in the kernel itself.
 COMMAND_LINE = (
     "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic panic_on_warn=1 no_timer_check mitigations=off nokaslr "
-    "slub_debug=FZPU kfence.sample_interval=1"
+    "slub_debug=FZPU kfence.sample_interval=1 no5lvl"
 )
 ENDED_WELL = 33  # of qemu: what tests/kernel/leave.c writes for 0
-TAINTED = "12288"  # a module from outside the kernel's tree, unsigned: no warning, no bad page
+TAINTED = ("4096", "12288")  # a module from outside the tree, unsigned where that counts: no warning, no bad page
 
 INIT = """#!/bin/sh
 /bin/busybox --install -s /bin
@@ -95,4 +96,4 @@ class Files:
 
 def ended_well(said: str) -> bool:
     end = re.search(r"@@END rc=(\S*) tainted=(\S*) (\d+)", said)
-    return bool(end) and end.groups() == ("0", TAINTED, "0") and f"@@QEMU {ENDED_WELL}" in said
+    return bool(end) and end[1] == end[3] == "0" and end[2] in TAINTED and f"@@QEMU {ENDED_WELL}" in said

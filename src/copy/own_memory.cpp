@@ -1,11 +1,14 @@
 // A rank's own memory as its peers reach it, and keeping them away while the process forks.
 #include "copy/peer_memory.h"
 
+#include "os/clock.h"
 #include "os/yield.h"
 
 namespace zh::copy {
 
 namespace {
+constexpr uint64_t kMostGaps = 4;  // where memory is pinned: more of them than this times the data are not
+constexpr uint64_t kPatienceNs = 10'000'000'000;  // with an access by who cannot be seen to end
 constexpr uint32_t kSpinsBeforeYield = 1000;
 constexpr uint32_t kLooksPerDeathCheck = 64;
 
@@ -17,11 +20,14 @@ bool worth_mapping(const MappedBuffer& mapped, uint64_t bytes) {
 
 void PeerMemory::close() {
   shm::close_access(*words_[self_]);
+  const uint64_t begin = os::now_ns();
   for (uint32_t i = 0; i < words_.size(); ++i) {
     if (i == self_) continue;
     os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck);
     while (shm::still_accessed(*words_[i], self_)) {
-      if (backoff.pause() && node_.ended(i)) break;
+      if (!backoff.pause()) continue;
+      // Who is in another namespace copies by the kernel's module, from pages that nobody else can get.
+      if (node_.ended(i) || (!node_.knows_pid(i) && os::now_ns() - begin > kPatienceNs)) break;
     }
   }
 }
@@ -42,20 +48,19 @@ Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, u
 }
 
 bool PeerMemory::let_in(const Buffer& buffer, uint64_t bytes, bool writable) {
-  // Long gaps would be pinned with it.
-  constexpr uint64_t kMostGaps = 4;
   const MemorySpan span = span_of({buffer.base, bytes, buffer.layout});
   return span.bytes <= kMostGaps * bytes && node_.module()->let_in(span.from, span.bytes, writable) == 0;
 }
 
-void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
+void PeerMemory::describe(const void* address, uint64_t bytes, uint64_t data, bool exclusive, RemoteBufferShm* out) {
   const OptionalLock lock(mutex_);
   out->set_private(address, bytes);
   map(address, bytes, exclusive, out);
   if (!lets_any_in_ || out->mapped() || bytes == 0) return;
   // What is only read may lie in memory that cannot be written.
   const Buffer buffer{static_cast<std::byte*>(const_cast<void*>(address)), bytes, nullptr};
-  if (!let_in(buffer, bytes, true) && !let_in(buffer, bytes, false)) out->layout = kHiddenLayout;
+  const bool worth = bytes / kMostGaps <= data;
+  if (!worth || (!let_in(buffer, bytes, true) && !let_in(buffer, bytes, false))) out->layout = kHiddenLayout;
 }
 
 void PeerMemory::map(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {

@@ -101,6 +101,7 @@ class PeerMemory final : public MemoryAccess {
   [[nodiscard]] bool kernel(uint32_t peer) const { return peers_[peer].kernel; }
   /// ... by its module.
   [[nodiscard]] bool by_module(uint32_t peer) const { return peers_[peer].member != 0; }
+  [[nodiscard]] bool by_cma(uint32_t peer) const { return peers_[peer].kernel && !by_module(peer); }
   /// Its memory could be mapped, or was never tried; it is alike in both directions.
   [[nodiscard]] bool maps(uint32_t peer) const { return peers_[peer].maps; }
   /// How this rank could reach a buffer of `owner` now. A hint: what the owner says may change until an access is
@@ -127,7 +128,7 @@ class PeerMemory final : public MemoryAccess {
   [[nodiscard]] const WindowStats& windows() const { return windows_.stats(); }
 
   // MemoryAccess
-  void describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) override;
+  void describe(const void* address, uint64_t bytes, uint64_t data, bool exclusive, RemoteBufferShm* out) override;
   [[nodiscard]] uint64_t read(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
                               void* out) override;
   [[nodiscard]] uint64_t write(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,

@@ -393,7 +393,9 @@ void Joiner::probe_module() {
     if (!wants_module(i)) continue;
     const Card& peer = card(i);
     const uint32_t member = told(i).member;
-    node_->lets_in_[i] = member != 0 ? 1 : 0;
+    const bool needs = told(i).refused != 0 || peer.pid_namespace != card(node_->self_).pid_namespace ||
+                       peer.module_use == static_cast<uint8_t>(ModuleUse::kFirst);
+    node_->lets_in_[i] = member != 0 && needs ? 1 : 0;
     if (node_->cma_[i] != 0 && config_.module_use != ModuleUse::kFirst) continue;
     uint64_t seen = 0;
     const iovec local{&seen, sizeof seen};

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/copy_module.h"
 #include "os/vm.h"
 
 namespace zh::os {
@@ -284,10 +285,12 @@ bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t
 const char* holder_of_pages() {
   const char* why = nullptr;
   bool told = false;
+  bool pinned = false;
+  bool by_module = false;  // whose pins follow the mapping
   const int status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   for_each_line(status, [&](const char* line) {
     if (number_of(line, "VmLck:") != 0) why = "the process has locked memory (mlock)";
-    if (number_of(line, "VmPin:") != 0) why = "a device has pinned memory of the process";
+    pinned = pinned || number_of(line, "VmPin:") != 0;
     told = std::strncmp(line, "VmRSS:", 6) == 0;  // the others come before
     return !told;
   });
@@ -318,12 +321,14 @@ const char* holder_of_pages() {
     const ssize_t n = readlinkat(folder, name, target, sizeof target - 1);
     if (n <= 0) return true;
     target[n] = '\0';
+    by_module = by_module || std::strcmp(target, kCopyDevice) == 0;
     for (const auto& holder : kHolders) {
       if (std::strncmp(target, holder.prefix, std::strlen(holder.prefix)) == 0) why = holder.why;
     }
     return why == nullptr;
   });
-  return read ? why : "/proc does not tell of this process";
+  if (!read) return "/proc does not tell of this process";
+  return why == nullptr && pinned && !by_module ? "a device has pinned memory of the process" : why;
 }
 
 // Go marks what it has linked by a note of its own.

@@ -8,7 +8,7 @@ namespace zh::p2p {
 namespace {
 constexpr uint64_t kLayoutMax = 16 << 10;  // longer descriptions are packed by their owner
 /// Memory that is let in to is pinned: no more than this for a message that may be short.
-constexpr uint64_t kUnsureMax = 16 << 20;
+constexpr uint64_t kUnsureMax = 4 << 20;
 }  // namespace
 
 bool Rendezvous::can_map(const copy::Buffer& buffer, int32_t peer) const {
@@ -47,12 +47,14 @@ void Rendezvous::publish_memory(Request* r, uint64_t bytes, bool exact, copy::Re
   if (mapped.region.region != 0) out->set_mapped(mapped.region, mapped.fd, r->own.epoch, mapped.from, mapped.end);
 }
 
-// What the kernel's module has not been told of no peer tries to reach.
+// What the kernel's module has not been told of no peer tries to reach, but by CMA: one that this rank reaches so was
+// most likely refused by another.
 void Rendezvous::let_in(Request* r, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out) {
   if (out->mapped() || !out->reachable()) return;
   const tune::PairChoice& choice = choice_for(peer);
   const bool wanted = bytes >= choice.single_copy_min && (exact || bytes <= kUnsureMax);
   if (wanted && memory_.let_in(r->buffer, bytes, !r->is_send)) return;
+  if (peer >= 0 && memory_.by_cma(static_cast<uint32_t>(peer))) return;
   out->layout = copy::kHiddenLayout;
   if (!r->is_send && bytes > choice.eager_max) requests_.hide(r);
 }

@@ -21,7 +21,9 @@ Status Endpoint::init() {
   memory_.attach(std::move(words));
   memory_.set_gain(tune::kTeamGain);
   if (channels_.config().heap != nullptr) memory_.open();
-  for (uint32_t i = 0; i < channels_.size(); ++i) all_by_kernel_ = all_by_kernel_ && memory_.kernel(i);
+  for (uint32_t i = 0; i < channels_.size(); ++i) {
+    all_by_kernel_ = all_by_kernel_ && memory_.kernel(i) && !memory_.lets_in(static_cast<int32_t>(i));
+  }
   all_by_kernel_ = all_by_kernel_ || channels_.size() == 1;
   return matcher_.open();
 }

@@ -225,7 +225,7 @@ void Rendezvous::offer_copy(TransferShm* t, const Request& twin) {
   t->source.set_private(twin.own_copy, twin.message_bytes);
   t->source.set_span(from, end);
   // The kernel's module has not been told of the copy.
-  if (memory_.lets_in(t->receiver)) t->source.layout = copy::kHiddenLayout;
+  if (memory_.lets_in(t->receiver) && !memory_.by_cma(t->receiver)) t->source.layout = copy::kHiddenLayout;
   const bool single = memory_.kernel(t->receiver) && t->source.reachable();
   t->direct = static_cast<uint8_t>(single ? Direct::kReceiver : Direct::kCells);
   t->request = twin.index;

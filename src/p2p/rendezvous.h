@@ -181,7 +181,9 @@ inline bool Rendezvous::pullable(const TransferShm& t) const {
 }
 
 inline void Rendezvous::note_unpullable(Request* r, const TransferShm& t) {
-  requests_.set_unpullable(r, t.receiver != channels_.self() && (!pullable(t) || r->carry_bytes() != 0));
+  // What the kernel's module was told may be evicted or revoked before the receiver comes.
+  const bool may_go = memory_.lets_in(t.receiver) && !(t.source.mapped() && !memory_.own().revocable());
+  requests_.set_unpullable(r, t.receiver != channels_.self() && (!pullable(t) || may_go || r->carry_bytes() != 0));
 }
 
 }  // namespace zh::p2p

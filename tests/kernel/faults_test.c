@@ -84,9 +84,9 @@ static void in_each_call(void) {
   at = pages(kPinned);
   memset(at, 1, kPinned);
   each_fails(opens, 1);
-  each_fails(joins_the_first, 4); /* the file, the user, the context, its place among the members */
-  each_fails(joins_another, 3);
-  each_fails(registers, 7); /* the region, its pages, the notifier, three steps of pinning, its place by number */
+  each_fails(joins_the_first, 5); /* the file, the notifier, the user, the context, its place among the members */
+  each_fails(joins_another, 4);
+  each_fails(registers, 6); /* the region, its pages, three steps of pinning, its place by number */
   region = region_of(fd, at, kPage);
   each_fails(copies, 2); /* both lists */
   each_fails(copies_addresses, 2);

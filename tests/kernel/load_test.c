@@ -138,6 +138,7 @@ static void many_processes(void) {
   for (int r = 0; r < kRanks; r++) ends_well(ranks[r]);
 }
 
+enum { kMuch = 1 << 29 };
 struct Racing {
   int fd, stop;
   char* at;
@@ -175,6 +176,46 @@ static void registered_and_ended_at_once(void) {
   for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+static void* discard_much(void* argument) {
+  struct Racing* r = argument;
+  while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) madvise(r->at + kPage, kMuch - kPage, MADV_DONTNEED);
+  return NULL;
+}
+
+/* Who was passed a file ends it, and others register, while its owner changes its mapping all the time. */
+static void closed_by_another(void) {
+  enum { kThreads = 4, kStep = 2 << 20 };
+  struct Racing r = {joined(68), 0, pages(kMuch)};
+  const int passed = joined(68);
+  pthread_t threads[kThreads];
+  CHECK(madvise(r.at, kMuch, MADV_NOHUGEPAGE) == 0);
+  for (int i = 0; i < kMuch; i += kStep) r.at[i] = 1; /* so that there is something to walk through */
+  struct Turns t;
+  if (with_child(&t) == 0) {
+    const int own = joined(69);
+    char* at = pages(2 * kPage);
+    close(r.fd);
+    hear(&t);
+    CHECK(close(passed) == 0);
+    limit_locked(kPage);
+    for (int i = 0; i < 100; i++) region_of(own, at + i % 2 * kPage, kPage); /* each makes room */
+    say(&t, 1);
+    _exit(0);
+  }
+  region_of(r.fd, r.at, kPage);
+  region_of(passed, pages(kPage), kPage);
+  close(passed);
+  alarm(60);
+  for (int i = 0; i < kThreads; i++) CHECK(pthread_create(&threads[i], NULL, discard_much, &r) == 0);
+  usleep(100000);
+  CHECK(madvise(r.at, kPage, MADV_DONTNEED) == 0);
+  say(&t, 1);
+  CHECK(hear(&t) == 1);
+  __atomic_store_n(&r.stop, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < kThreads; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  ends_well(t.child);
+}
+
 const struct Case kLoadCases[] = {
     {"load.ten_thousand_of_each", ten_thousand_of_each, 0},
     {"load.many_regions_of_one_range", many_regions_of_one_range, 1},
@@ -183,5 +224,6 @@ const struct Case kLoadCases[] = {
     {"load.unload_with_work_queued", unload_with_work_queued, 1},
     {"load.registered_and_ended_at_once", registered_and_ended_at_once, 0},
     {"load.many_processes", many_processes, 0},
+    {"load.closed_by_another", closed_by_another, 0},
     {0},
 };

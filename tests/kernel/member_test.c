@@ -145,6 +145,11 @@ static void what_covers_is_given(void) {
   CHECK(ioctl(fd, ZEROHOP_IOC_REGISTER, &call) == 0);
   CHECK(call.region == first && call.address == (uintptr_t)(at + kPage) && call.bytes == 4 * kPage);
   CHECK(again(fd, at + 5 * kPage - 1, 1, ZEROHOP_READ) == first);
+  struct zerohop_register* unwritable = pages(kPage); /* the answer is lost, others know the region */
+  *unwritable = (struct zerohop_register){sizeof call, ZEROHOP_READ | ZEROHOP_REUSE, (uintptr_t)(at + kPage), 1, 0};
+  CHECK(mprotect(unwritable, kPage, PROT_READ) == 0);
+  FAILS(ioctl(fd, ZEROHOP_IOC_REGISTER, unwritable), EFAULT);
+  CHECK(again(fd, at + kPage, 4 * kPage, ZEROHOP_READ) == first);
   CHECK(statistics(fd).registered == 1 && statistics(fd).pages == 4 && pinned_kib() == 16);
   uint64_t more[6] = {first};
   more[1] = again(fd, at + kPage, kPage, kBoth);

@@ -32,9 +32,11 @@ Check check_module(const Options& options, const Status& module, bool needed) {
   if (!needed) c.finding += " (not needed: cma works)";
   if (!needed) return c;
   return c.mark(State::kWarn, kCmaCost,
-                module.code() == Code::kNotSupported   ? "modprobe zerohop (docs/kernel-module.md), or as cma says"
-                : module.code() == Code::kNotPermitted ? "the udev rule kernel/60-zerohop.rules"
-                                                       : "ulimit -l unlimited (docker --ulimit memlock=-1)");
+                module.code() == Code::kNotSupported ? "modprobe zerohop (docs/kernel-module.md; containers: --device "
+                                                       "/dev/zerohop), or as cma says"
+                : module.code() == Code::kNotPermitted
+                    ? "the udev rule kernel/60-zerohop.rules (containers: --device /dev/zerohop)"
+                    : "ulimit -l unlimited (docker --ulimit memlock=-1)");
 }
 
 Check check_cma(bool has_module) {

@@ -52,7 +52,8 @@ Code Team::State::list_offer_table(const Pieces& send) {
   if (mine->way == ContributionWay::kMemoryTable) {
     offered_source = room != nullptr ? room : reinterpret_cast<const std::byte*>(low);
     offered_target = nullptr;
-    services.memory().describe(offered_source, room != nullptr ? total : high - low, room != nullptr, &mine->source);
+    const uint64_t span = room != nullptr ? total : high - low;
+    services.memory().describe(offered_source, span, total, room != nullptr, &mine->source);
     offer_edges(mine);
   }
   publish();
