@@ -173,4 +173,3 @@ void zh_leave(struct zh_file *file)
 	zh_user_put(file->user);
 	zh_context_put(context);
 }
-

@@ -108,6 +108,7 @@ static int move(struct target *target, struct cursor *here, struct cursor *there
 
 	for (;;) {
 		u64 bytes = min(left_here(here), left_here(there)), at, done;
+		unsigned long page;
 
 		if (!bytes)
 			return 0;
@@ -120,7 +121,8 @@ static int move(struct target *target, struct cursor *here, struct cursor *there
 		}
 		at = target->origin + there->segments[there->at].at + there->done;
 		bytes = min_t(u64, bytes, PAGE_SIZE - (at & ~PAGE_MASK));
-		done = copy_in_page(target->region->pages[array_index_nospec(at >> PAGE_SHIFT, target->region->page_count)], at & ~PAGE_MASK,
+		page = array_index_nospec(at >> PAGE_SHIFT, target->region->page_count);
+		done = copy_in_page(target->region->pages[page], at & ~PAGE_MASK,
 				    u64_to_user_ptr(here->segments[here->at].at + here->done), bytes, to_region);
 		here->done += done;
 		there->done += done;

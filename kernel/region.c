@@ -7,8 +7,8 @@
  * reference. Copies that found it before go on with its pages, which stay pinned, so nobody else can have got them;
  * they look at `revoked` between pieces.
  *
- * One notifier of the whole mapping serves all regions of a file. To remove one of a range (mmu_interval_notifier) takes
- * until the owner's mapping comes to rest, which another user's process could put off for ever.
+ * One notifier of the whole mapping serves all regions of a file. To remove one of a range (mmu_interval_notifier)
+ * takes until the owner's mapping comes to rest, which another user's process could put off for ever.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
