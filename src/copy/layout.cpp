@@ -280,7 +280,9 @@ MemorySpan span_of(const Buffer& buffer) {
     last = std::max(last, high);
   }
   widen(&first, &last, layout.extent_bytes, (buffer.bytes + layout.size_bytes - 1) / layout.size_bytes);
-  return {buffer.base + first, static_cast<uint64_t>(last - first)};
+  // Not by the pointer's own arithmetic: MPI_BOTTOM, which is null, is a base too.
+  return {pointer(reinterpret_cast<uintptr_t>(buffer.base) + static_cast<uint64_t>(first)),
+          static_cast<uint64_t>(last - first)};
 }
 
 size_t to_iovecs(const Buffer& buffer, uint64_t from, uint64_t n, iovec* out, size_t max, uint64_t* covered) {
