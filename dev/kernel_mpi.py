@@ -21,7 +21,7 @@ from matrix.results import read_lines  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
-LIBRARY = ROOT / "build/lib/libzerohop.so"
+LIBRARY, COMMAND = ROOT / "build/lib/libzerohop.so", ROOT / "build/bin/zerohop"
 TESTS = ROOT / "tests" / "kernel"
 
 
@@ -61,6 +61,7 @@ job() {
   echo "@@STATS $(tr -d '\\n' </tmp/$name.json)"
 }
 {jobs}
+echo "@@DOCTOR $(apart user -- {command} doctor 2>&1 | tr -d '\\n')"
 rmmod zerohop || rc=rmmod
 rc=${rc:-0}
 """
@@ -75,6 +76,12 @@ def judged(job: Job, said: str) -> list[tuple[str, str]]:
     tests = [(f"mpi.{job.name}.{name}", t.why if t.status == "fail" else "") for name, t in reading.results.items()]
     tests.append((f"mpi.{job.name}.end", "" if part[2] == "0" and reading.complete else f"exit code {part[2]}"))
     return [*tests, (f"mpi.{job.name}.by_the_module", way_of(part[3]))]
+
+
+def judged_doctor(said: str) -> tuple[str, str]:
+    told = re.search(r"@@DOCTOR .*kernel_module +(.*?)(?:ok|warn|bad) +yama", said)
+    words = " ".join(told[1].split()) if told else "nothing"
+    return "mpi.doctor", "" if words.startswith("copies between ranks") else f"it says of the module: {words}"
 
 
 def way_of(stats: str) -> str:
@@ -102,7 +109,7 @@ def run_in(files: Files, kernel: Path, module: Path) -> tuple[int, int, str]:
     }
     mpiexec = Path(host.mpiexec[0])
     libraries = LIBRARY.parent.glob("libzerohop*.so")
-    for program in (*binaries.values(), mpiexec, mpiexec.parent / "hydra_pmi_proxy", *libraries):
+    for program in (*binaries.values(), COMMAND, mpiexec, mpiexec.parent / "hydra_pmi_proxy", *libraries):
         files.add_program(program, **host.environment())
     for library in Path(host.libdir).glob("mpich/*.so*"):
         files.add(library)
@@ -114,8 +121,9 @@ def run_in(files: Files, kernel: Path, module: Path) -> tuple[int, int, str]:
         f"job {j.name} {j.ranks} {j.scope} '{j.apart}' {binaries[j.program]} {options} '{j.cases}'" for j in JOBS
     )
     init = INIT.replace("{mpiexec}", str(mpiexec)).replace("{library}", str(LIBRARY)).replace("{jobs}", jobs)
+    init = init.replace("{command}", str(COMMAND))
     said = files.boot(kernel, f"export LD_LIBRARY_PATH={host.libdir}\n{init}")
-    tests = [test for job in JOBS for test in judged(job, said)]
+    tests = [*(test for job in JOBS for test in judged(job, said)), judged_doctor(said)]
     if not ended_well(said):
         tests.append(("mpi.machine", "it did not end as it should"))
     lines = "\n".join(f"{name:<56} {'FAILED: ' + wrong if wrong else 'passed'}" for name, wrong in tests)

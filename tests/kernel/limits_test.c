@@ -141,7 +141,7 @@ static void full_pool_in_use(void) {
 
 /* Others register as fast as they can what one evicts who wants all: it comes to an end, and they go on meanwhile. */
 static void who_wants_all(void) {
-  enum { kRivals = 3, kEndS = 40 };
+  enum { kRivals = 3, kEndS = 200 };
   uint64_t* done = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   set_parameter("pool_mib", "1");
   struct Turns t[kRivals];
