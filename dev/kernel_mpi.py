@@ -22,6 +22,7 @@ from matrix.results import read_lines  # noqa: E402
 import hosts as mpi_hosts  # noqa: E402
 
 LIBRARY, COMMAND = ROOT / "build/lib/libzerohop.so", ROOT / "build/bin/zerohop"
+TOOLS = COMMAND.with_name("zerohop-tools")
 TESTS = ROOT / "tests" / "kernel"
 
 
@@ -109,7 +110,7 @@ def run_in(files: Files, kernel: Path, module: Path) -> tuple[int, int, str]:
     }
     mpiexec = Path(host.mpiexec[0])
     libraries = LIBRARY.parent.glob("libzerohop*.so")
-    for program in (*binaries.values(), COMMAND, mpiexec, mpiexec.parent / "hydra_pmi_proxy", *libraries):
+    for program in (*binaries.values(), COMMAND, TOOLS, mpiexec, mpiexec.parent / "hydra_pmi_proxy", *libraries):
         files.add_program(program, **host.environment())
     for library in Path(host.libdir).glob("mpich/*.so*"):
         files.add(library)

@@ -50,7 +50,7 @@ class FakeModules {
       return kOk;
     }
     int let_in(const void* address, uint64_t bytes, bool writable) override {
-      if (const int refusal = all_.refusal.load_relaxed(); calls_++ != 0 && refusal != 0) return -refusal;
+      if (const int error = all_.refusal.load_relaxed(); calls_++ != 0 && error != 0) return -error;
       const auto from = reinterpret_cast<uintptr_t>(address);
       const std::lock_guard lock(all_.mutex_);
       all_.longest_ = std::max(all_.longest_, bytes);
