@@ -61,7 +61,7 @@ BUDGET = {
     "lines of tools": 10_050,
     "lines of tests": 58_990,
     "lines of bench": 6_165,
-    "lines of dev": 4_210,
+    "lines of dev": 4_215,
     "lines of kernel": 1_380,
     "lines of python": 4_360,
     "words of pages": 36_610,

@@ -50,7 +50,8 @@ def build(packages: Path, root: Path) -> str:
     package = max(packages.glob(f"{SOURCE}_*.deb"), key=lambda path: path.stat().st_mtime)
     version = package.name.split("_")[1].split("-")[0] + "-checked"
     image, tree = root / f"boot/vmlinuz-{version}", root / f"usr/src/linux-headers-{version}"
-    if image.exists():
+    made_with = root / f"boot/wanted-{version}"
+    if made_with.exists() and made_with.read_text() == CONFIG + WITHOUT:
         return version
     print(f"building {version}, about ten minutes", flush=True)
     shutil.rmtree(tree, ignore_errors=True)
@@ -59,8 +60,8 @@ def build(packages: Path, root: Path) -> str:
     run(["bash", "-o", "pipefail", "-c", unpack])
     config(tree)
     run(["make", "-s", f"-j{os.cpu_count()}", "LOCALVERSION=-checked", "bzImage", "modules"], cwd=tree)
-    image.parent.mkdir(parents=True, exist_ok=True)
     for name in SUPERFLUOUS:
         shutil.rmtree(tree / name)
     shutil.copy(tree / "arch/x86/boot/bzImage", image)
+    made_with.write_text(CONFIG + WITHOUT)
     return version
