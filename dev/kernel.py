@@ -101,7 +101,7 @@ MUTATIONS = (
 CHECKED = "checked"
 WATCHED = (
     Mutation("region.c", "kfree_rcu(region, rcu);", "kfree(region); WRITE_ONCE(region->used, true);",
-             "register.unregister_is_the_owners", CHECKED, "KASAN: .*use-after-free in free_region"),
+             "register.unregister_is_the_owners", CHECKED, "KASAN: .*use-after-free in .*zerohop"),
     Mutation("region.c", "kvfree(region->pages);", "", "register.unregister_is_the_owners", CHECKED,
              "suspected memory leak"),
     Mutation("region.c", "call->region = region->number;\n\t\tcall->address", "cond_resched();\n\t\tcall->address",
