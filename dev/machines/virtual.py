@@ -13,7 +13,7 @@ from pathlib import Path
 
 from machines.commands import Missing, need, run
 
-BOOT_LIMIT_S = 1200  # of a loaded machine
+BOOT_LIMIT_S = 2400  # of a loaded machine
 QEMU = shlex.split(
     "qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max -m 1024 -smp 4,sockets=2,cores=2,threads=1 "
     "-object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M "
