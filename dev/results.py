@@ -27,7 +27,6 @@ NAMES = {"impi": "Intel MPI", "openmpi": "Open MPI", "mpich": "MPICH"}
 PLACES = ("near", "far")
 KEPT_KEYS = ("bench", "metric", "size", "buffers", "placement", "rounds",
              "zerohop", "peers", "best_peer", "to_best_peer", "to_own_host")  # fmt: skip
-RESOLVED = 10  # launches
 WORDS = {"latency": "one way", "noreuse": "buffers used once", "rate": "rate", "bidirectional": "both ways"}
 
 Rows = dict[tuple[str, int, str], dict]  # by benchmark, size, placement
@@ -46,12 +45,13 @@ def time_text(us: float) -> str:
 
 def ratio_text(row: dict) -> str:
     ratio = row["to_best_peer"]
-    bounds = f"[{ratio['low']:.2f}–{ratio['high']:.2f}]" if row["rounds"] >= RESOLVED else "[?]"
+    bounds = f"[{ratio['low']:.2f}–{ratio['high']:.2f}]" if ratio["valid"] else "[?]"
     return f"{ratio['median']:.2f} {bounds}"
 
 
 def table(heads: list[str], lines: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)]
+    head, *rest = ["| " + " | ".join(cells) + " |" for cells in (heads, *lines)]
+    return [head, "|---" * len(heads) + "|", *rest]
 
 
 def sizes(rows: Rows, bench: str) -> list[int]:
@@ -85,13 +85,12 @@ def heads(rows: Rows, first: str, places: tuple[str, ...]) -> list[str]:
                       for i, n in enumerate([*names, "zerohop", "/ best peer"])]  # fmt: skip
 
 
-def spans(rows: Rows, *, gain: bool) -> str:
+def spans(rows: Rows, ratio: str, *, gain: bool) -> str:
     """Where the whole interval is below 1, or above: by benchmark and placement, with the least and greatest median."""
     found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for (bench, size, place), row in sorted(rows.items()):
-        ratio = row["to_best_peer"]
-        if row["rounds"] >= RESOLVED and (ratio["high"] < 1 if gain else ratio["low"] > 1):
-            found[bench, place].append((size, ratio["median"]))
+        if row[ratio]["valid"] and (row[ratio]["high"] < 1 if gain else row[ratio]["low"] > 1):
+            found[bench, place].append((size, row[ratio]["median"]))
     texts = []
     for (bench, place), points in found.items():
         of = sizes(rows, bench)
@@ -121,8 +120,6 @@ def filled(text: str) -> list[str]:
 
 def blocks(kept: dict) -> dict[str, str]:
     rows: Rows = {(r["bench"], r["size"], r["placement"]): r for r in kept["rows"]}
-    own = [r["to_own_host"] for r in rows.values() if r["bench"] == "latency" and r["to_own_host"]["valid"]]
-    slower = sum(r["low"] > 1 for r in own)
     one_way = [("latency", s) for s in sizes(rows, "latency")]
     both = [("rate", s) for s in sizes(rows, "rate")] + [("bidirectional", s) for s in sizes(rows, "bidirectional")]
     once = [("noreuse", s) for s in sizes(rows, "noreuse")]
@@ -135,12 +132,12 @@ def blocks(kept: dict) -> dict[str, str]:
         "summary": [
             *filled(
                 "zerohop's time / that of the fastest other MPI, where the 95 % interval holds no 1. "
-                f"**Gains:** {spans(rows, gain=True)}."
+                f"**Gains:** {spans(rows, 'to_best_peer', gain=True)}."
             ),
             "",
             *filled(
-                f"**Losses:** {spans(rows, gain=False)}. One way, {slower} of the {len(own)} resolved points were "
-                "slower than the host in the same job."
+                f"**Losses:** {spans(rows, 'to_best_peer', gain=False)}. Slower than the host in the same job: "
+                f"{spans(rows, 'to_own_host', gain=False)}."
             ),
         ],
         "origin": filled(
