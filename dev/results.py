@@ -58,7 +58,7 @@ def sizes(rows: Rows, bench: str) -> list[int]:
     return sorted({size for name, size, _ in rows if name == bench})
 
 
-def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...], *, bounds: bool) -> list[list[str]]:
+def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...]) -> list[list[str]]:
     """Peers, zerohop, ratio at each placement."""
     lines = []
     for bench, size in benches:
@@ -69,8 +69,7 @@ def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...], *
                 cells += ["–"] * (len(peers(rows)) + 2)
                 continue
             cells += [time_text(row["peers"][p]["median"]) if p in row["peers"] else "–" for p in peers(rows)]
-            cells += [time_text(row["zerohop"]["median"])]
-            cells += [ratio_text(row) if bounds else f"{row['to_best_peer']['median']:.2f}"]
+            cells += [time_text(row["zerohop"]["median"]), ratio_text(row)]
         lines.append([f"rate, {size_text(size)}" if bench == "rate" else size_text(size), *cells])
     return lines
 
@@ -126,8 +125,6 @@ def blocks(kept: dict) -> dict[str, str]:
     places = tuple(p for p in PLACES if any(place == p for _, _, place in rows))
     counts = {p: [r["rounds"] for r in rows.values() if r["placement"] == p] for p in places}
     launches = ", ".join(f"{p} {min(of)} to {max(of)} launches" for p, of in counts.items())
-    bounds = [[size_text(s), *(ratio_text(rows[b, s, p]) if (b, s, p) in rows else "–" for p in places)]
-              for b, s in one_way]  # fmt: skip
     return {
         "summary": [
             *filled(
@@ -144,10 +141,9 @@ def blocks(kept: dict) -> dict[str, str]:
             f"{kept['date']}, {kept['machine']}, which are now two cores (*far*), now one (*near*; "
             f"{launches}); default settings, zerohop over Open MPI, µs."
         ),
-        "one-way": table(heads(rows, "size", places[::-1]), times(rows, one_way, places[::-1], bounds=False)),
-        "intervals": table(["one way", *places], bounds),
-        "both-ways": table(heads(rows, "", places), times(rows, both, places, bounds=True)),
-        "used-once": table(heads(rows, "one way", places), times(rows, once, places, bounds=True)),
+        "one-way": table(heads(rows, "size", places[::-1]), times(rows, one_way, places[::-1])),
+        "both-ways": table(heads(rows, "", places), times(rows, both, places)),
+        "used-once": table(heads(rows, "one way", places), times(rows, once, places)),
     }
 
 
