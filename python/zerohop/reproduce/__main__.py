@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--under", default="openmpi", metavar="HOST", help="the MPI library (default: %(default)s)")
     p.add_argument("--mpiexec", help="this launcher, with its arguments, instead")
     p.add_argument("--bench", default="", metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi")
-    p.add_argument("--profile", default="gigabit-like", help="costs of simulated figures: built in, or a file")
+    p.add_argument(
+        "--profile", default="", help="costs of simulated figures: built in, or a file (default: each its own)"
+    )
     return p
 
 

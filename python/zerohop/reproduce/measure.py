@@ -74,7 +74,7 @@ class Lab:
     quick: bool = False
     host: str = "openmpi"
     where: tuple[str, ...] = ()  # more options of `zerohop bench`: --mpiexec, --programs ...
-    profile: str = "gigabit-like"
+    profile: str = ""  # of simulated figures; "": each its own
 
     def __post_init__(self) -> None:
         self.schedule = functools.cache(self._schedule)
