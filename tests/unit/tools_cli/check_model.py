@@ -184,6 +184,9 @@ class Model(Case):
         """On one node of a machine that was measured log3P would be judged by another profile's network."""
         here = {"level": "shared-l3", "placement": "near", "launches": 6, "stands_for": "intra-cmp"}
         between = {"level": "other-node", "placement": "several", "launches": 6, "stands_for": "inter-node"}
+        one = ("schedule", "allreduce", "-n", "1", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
+        by_team = {a: self.of(*one, a)["team"] for a in ("shmem-parallel", "shmem-cyclic", "single-reducer")}
+        self.assertEqual(by_team, {"shmem-parallel": True, "shmem-cyclic": True, "single-reducer": False})
         spread = {"median": 9, "low": 8, "high": 10, "count": 8, "valid": True}
         row = {"collective": "bcast", "algorithm": "linear", "chunk_bytes": 0, "ranks": 4, "bytes": 4096, "stride": 8}
         path = self.measured(row | {"slowest_us": spread})
