@@ -57,6 +57,13 @@ class Model(Case):
             self.assertGreaterEqual(row["walk_us"], row["closed_form_us"] - 1e-9)
             self.assertIn("section 5.2", row["equation"])
 
+    def test_tiles_that_the_paper_cuts_inside_nodes_alone_are_told(self):
+        for chunk, equation in (("8K", "9"), ("0", "8")):
+            out = self.costs("bcast", "-a", "hierarchical", "-n", "8", "-b", "64K", "-c", chunk)
+            told = [f"equation {equation} at one level", f"equation {equation}"]
+            self.assertEqual([row["equation"] for row in out["models"][:2]], told)
+            self.assertEqual("inside nodes alone" in out["notes"][-2], equation == "9")
+
     def test_predicts_what_the_paper_has_no_form_for(self):
         for row in self.costs("allreduce", "-b", "64K", "-r", "4", "-n", "4")["models"]:
             self.assertIsNone(row["closed_form_us"])
@@ -177,6 +184,9 @@ class Model(Case):
             out = self.of(*plan, "-r", ranks, "-b", size, "--as-jobs")
             self.assertEqual(out["team"], shares, (ranks, size))
             self.assertFalse(self.of(*plan, "-r", ranks, "-b", size)["team"])
+        one = ("schedule", "allreduce", "-n", "1", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
+        by_team = {a: self.of(*one, a)["team"] for a in ("shmem-parallel", "shmem-cyclic", "single-reducer")}
+        self.assertEqual(by_team, {"shmem-parallel": True, "shmem-cyclic": True, "single-reducer": False})
         self.assertTrue(self.of("schedule", "alltoall", "-n", "2", "-b", "64K", "--no-steps", "--json")["left_to_host"])
         self.assertEqual(self.of("schedule", "bcast", "-n", "2", "--no-steps", "--json")["algorithm"], "host-leaders")
 
@@ -184,9 +194,6 @@ class Model(Case):
         """On one node of a machine that was measured log3P would be judged by another profile's network."""
         here = {"level": "shared-l3", "placement": "near", "launches": 6, "stands_for": "intra-cmp"}
         between = {"level": "other-node", "placement": "several", "launches": 6, "stands_for": "inter-node"}
-        one = ("schedule", "allreduce", "-n", "1", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
-        by_team = {a: self.of(*one, a)["team"] for a in ("shmem-parallel", "shmem-cyclic", "single-reducer")}
-        self.assertEqual(by_team, {"shmem-parallel": True, "shmem-cyclic": True, "single-reducer": False})
         spread = {"median": 9, "low": 8, "high": 10, "count": 8, "valid": True}
         row = {"collective": "bcast", "algorithm": "linear", "chunk_bytes": 0, "ranks": 4, "bytes": 4096, "stride": 8}
         path = self.measured(row | {"slowest_us": spread})
