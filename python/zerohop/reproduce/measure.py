@@ -132,8 +132,10 @@ class Lab:
         return out
 
     def _schedule(self, *words: str) -> str:
-        """What every rank does, as one text."""
-        return json.dumps(json.loads(self.run("schedule", *words, "--json"))["ranks"])
+        """What every rank does, as one text. The order in which the team of one node reads is its name's alone."""
+        out = json.loads(self.run("schedule", *words, "--json"))
+        by_name = out["team"] and len(set(out["node_of_rank"])) == 1
+        return json.dumps([out["ranks"], out["algorithm"] if by_name else ""])
 
     def drawing(self, *words: str) -> str:
         """A schedule as `zerohop schedule --svg` draws it."""
