@@ -243,7 +243,7 @@ def model(of: str, collective: str, nodes: int, ranks: int, before: tuple[str, .
     claim = Claim(f"{after} by the fastest before", gains, after, "before", everywhere=args["any_root"])
     here = f"walks of the schedules by mlog_nP with links, whose costs are a profile's{but}"
     return Figure(f"{of}-model", f"figure {of.split('-')[1]}", f"{collective} on {nodes} nodes of {ranks} ranks", told,
-                  SIMULATED, here, make="model", args=args, claims=(claim,), minutes=0.8)  # fmt: skip
+                  SIMULATED, here, make="model", args=args, claims=(claim,), minutes=2.0)  # fmt: skip
 
 
 OLD_BCASTS = ("binomial", "scatter-ring-allgather")

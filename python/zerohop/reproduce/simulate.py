@@ -111,7 +111,7 @@ def sensitivity(lab: Lab, figure: Figure, profile: dict) -> Iterator[str]:
             same = (verdict.state, verdict.beyond) == (base.state, base.beyond)
             stays, tried = stays + same, tried + 1
             yield f"{kind} x {factor:g}: {verdict.state}, {verdict.because}"
-    yield f"root 0, in blocks: {base.state} stays in {stays} of {tried} changes of one cost that change a walk"
+    yield f'root 0, in blocks: "{base.state}" stays in {stays} of {tried} changes of one cost that change a walk'
 
 
 def model(lab: Lab, figure: Figure) -> Made:
