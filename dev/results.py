@@ -27,7 +27,6 @@ NAMES = {"impi": "Intel MPI", "openmpi": "Open MPI", "mpich": "MPICH"}
 PLACES = ("near", "far")
 KEPT_KEYS = ("bench", "metric", "size", "buffers", "placement", "rounds",
              "zerohop", "peers", "best_peer", "to_best_peer", "to_own_host")  # fmt: skip
-RESOLVED = 10  # launches
 WORDS = {"latency": "one way", "noreuse": "buffers used once", "rate": "rate", "bidirectional": "both ways"}
 
 Rows = dict[tuple[str, int, str], dict]  # by benchmark, size, placement
@@ -46,19 +45,20 @@ def time_text(us: float) -> str:
 
 def ratio_text(row: dict) -> str:
     ratio = row["to_best_peer"]
-    bounds = f"[{ratio['low']:.2f}–{ratio['high']:.2f}]" if row["rounds"] >= RESOLVED else "[?]"
+    bounds = f"[{ratio['low']:.2f}–{ratio['high']:.2f}]" if ratio["valid"] else "[?]"
     return f"{ratio['median']:.2f} {bounds}"
 
 
 def table(heads: list[str], lines: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)]
+    head, *rest = ["| " + " | ".join(cells) + " |" for cells in (heads, *lines)]
+    return [head, "|---" * len(heads) + "|", *rest]
 
 
 def sizes(rows: Rows, bench: str) -> list[int]:
     return sorted({size for name, size, _ in rows if name == bench})
 
 
-def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...], *, bounds: bool) -> list[list[str]]:
+def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...]) -> list[list[str]]:
     """Peers, zerohop, ratio at each placement."""
     lines = []
     for bench, size in benches:
@@ -69,8 +69,7 @@ def times(rows: Rows, benches: list[tuple[str, int]], places: tuple[str, ...], *
                 cells += ["–"] * (len(peers(rows)) + 2)
                 continue
             cells += [time_text(row["peers"][p]["median"]) if p in row["peers"] else "–" for p in peers(rows)]
-            cells += [time_text(row["zerohop"]["median"])]
-            cells += [ratio_text(row) if bounds else f"{row['to_best_peer']['median']:.2f}"]
+            cells += [time_text(row["zerohop"]["median"]), ratio_text(row)]
         lines.append([f"rate, {size_text(size)}" if bench == "rate" else size_text(size), *cells])
     return lines
 
@@ -85,13 +84,12 @@ def heads(rows: Rows, first: str, places: tuple[str, ...]) -> list[str]:
                       for i, n in enumerate([*names, "zerohop", "/ best peer"])]  # fmt: skip
 
 
-def spans(rows: Rows, *, gain: bool) -> str:
+def spans(rows: Rows, ratio: str, *, gain: bool) -> str:
     """Where the whole interval is below 1, or above: by benchmark and placement, with the least and greatest median."""
     found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for (bench, size, place), row in sorted(rows.items()):
-        ratio = row["to_best_peer"]
-        if row["rounds"] >= RESOLVED and (ratio["high"] < 1 if gain else ratio["low"] > 1):
-            found[bench, place].append((size, ratio["median"]))
+        if row[ratio]["valid"] and (row[ratio]["high"] < 1 if gain else row[ratio]["low"] > 1):
+            found[bench, place].append((size, row[ratio]["median"]))
     texts = []
     for (bench, place), points in found.items():
         of = sizes(rows, bench)
@@ -121,36 +119,31 @@ def filled(text: str) -> list[str]:
 
 def blocks(kept: dict) -> dict[str, str]:
     rows: Rows = {(r["bench"], r["size"], r["placement"]): r for r in kept["rows"]}
-    own = [r["to_own_host"] for r in rows.values() if r["bench"] == "latency" and r["to_own_host"]["valid"]]
-    slower = sum(r["low"] > 1 for r in own)
     one_way = [("latency", s) for s in sizes(rows, "latency")]
     both = [("rate", s) for s in sizes(rows, "rate")] + [("bidirectional", s) for s in sizes(rows, "bidirectional")]
     once = [("noreuse", s) for s in sizes(rows, "noreuse")]
     places = tuple(p for p in PLACES if any(place == p for _, _, place in rows))
     counts = {p: [r["rounds"] for r in rows.values() if r["placement"] == p] for p in places}
     launches = ", ".join(f"{p} {min(of)} to {max(of)} launches" for p, of in counts.items())
-    bounds = [[size_text(s), *(ratio_text(rows[b, s, p]) if (b, s, p) in rows else "–" for p in places)]
-              for b, s in one_way]  # fmt: skip
     return {
         "summary": [
             *filled(
                 "zerohop's time / that of the fastest other MPI, where the 95 % interval holds no 1. "
-                f"**Gains:** {spans(rows, gain=True)}."
+                f"**Gains:** {spans(rows, 'to_best_peer', gain=True)}."
             ),
             "",
             *filled(
-                f"**Losses:** {spans(rows, gain=False)}. One way, {slower} of the {len(own)} resolved points were "
-                "slower than the host in the same job."
+                f"**Losses:** {spans(rows, 'to_best_peer', gain=False)}. Slower than the host in the same job: "
+                f"{spans(rows, 'to_own_host', gain=False)}."
             ),
         ],
         "origin": filled(
             f"{kept['date']}, {kept['machine']}, which are now two cores (*far*), now one (*near*; "
             f"{launches}); default settings, zerohop over Open MPI, µs."
         ),
-        "one-way": table(heads(rows, "size", places[::-1]), times(rows, one_way, places[::-1], bounds=False)),
-        "intervals": table(["one way", *places], bounds),
-        "both-ways": table(heads(rows, "", places), times(rows, both, places, bounds=True)),
-        "used-once": table(heads(rows, "one way", places), times(rows, once, places, bounds=True)),
+        "one-way": table(heads(rows, "size", places[::-1]), times(rows, one_way, places[::-1])),
+        "both-ways": table(heads(rows, "", places), times(rows, both, places)),
+        "used-once": table(heads(rows, "one way", places), times(rows, once, places)),
     }
 
 

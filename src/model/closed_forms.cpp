@@ -58,8 +58,13 @@ Prediction hierarchical(Model model, const Parameters& parameters, const Broadca
     const char* equation = tiled ? "equation 4 in equation 9's form" : "equation 4 in equation 8's form";
     return {segments * inside_nodes(segment, b) + between, equation};
   }
-  if (!tiled) return {hierarchical_tree(us[kIntra], us[kInter], b.cluster.ranks, b.cluster.nodes), "equation 8"};
-  return {tiled_tree(segment[kIntra], segments, us[kInter], b.cluster.ranks, b.cluster.nodes), "equation 9"};
+  const bool flat = model == Model::kLog3P;
+  if (!tiled) {
+    return {hierarchical_tree(us[kIntra], us[kInter], b.cluster.ranks, b.cluster.nodes),
+            flat ? "equation 8 at one level" : "equation 8"};
+  }
+  return {tiled_tree(segment[kIntra], segments, us[kInter], b.cluster.ranks, b.cluster.nodes),
+          flat ? "equation 9 at one level" : "equation 9"};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The walk of schedules (src/coll/analysis/walk.h) beside SimGrid, on the same machine of the same costs: two
-// simulators that share no line. Built where SimGrid is installed.
+// The walk of schedules (src/coll/analysis/walk.h) beside SimGrid, on the same machine of the same costs. Both take
+// prices from model::Pricing: only order and links are independent. Built where SimGrid is installed.
 #include "coll/analysis/walk.h"
 
 #include <gtest/gtest.h>

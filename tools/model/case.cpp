@@ -95,6 +95,8 @@ std::vector<std::string> notes_on(const ModelCase& c, const std::vector<coll::Sc
   if (c.collective == coll::Collective::kBcast && !std::has_single_bit(c.cluster.ranks)) {
     notes.push_back("The closed forms take a power of two of ranks; here they round the steps of a tree up.");
   }
+  if (c.algorithm == "hierarchical" && c.chunk > 0 && c.chunk < c.bytes && c.cluster.nodes > 1)
+    notes.push_back("The closed form cuts the message inside nodes alone (equation 9), the walk's between nodes too.");
   if (coll::reduces(c.collective)) notes.push_back("The models have no price for combining; the walk takes a copy's.");
   notes.push_back(
       "Only mlog_nP+links lets the messages of a node share its link, and the readers of a shared step its memory. No "

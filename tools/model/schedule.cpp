@@ -149,7 +149,7 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
-  problem.blocks = a.team || problem.layout->nodes() > 1;  // between nodes schedules serve no other calls
+  problem.blocks = a.team || a.as_jobs || problem.layout->nodes() > 1;  // between nodes none else is served
   problem.team = a.team || (a.as_jobs && job_shares(problem, a.algorithm));
   return problem;
 }

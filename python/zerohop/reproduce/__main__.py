@@ -40,10 +40,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--json", type=Path, metavar="FILE", help="write all results")
     p.add_argument("--html", type=Path, metavar="FILE", help="write them as one page, which refers to nothing outside")
     p.add_argument("--svg", type=Path, metavar="DIR", help="write each figure's plot")
-    p.add_argument("--under", default="openmpi", metavar="HOST", help="the MPI library (default: %(default)s)")
+    p.add_argument("--under", default="openmpi", metavar="HOST", help="the MPI library, but for ml-8 (%(default)s)")
     p.add_argument("--mpiexec", help="this launcher, with its arguments, instead")
     p.add_argument("--bench", default="", metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi")
-    p.add_argument("--profile", default="gigabit-like", help="costs of simulated figures: built in, or a file")
+    p.add_argument(
+        "--profile", default="", help="costs of simulated figures: built in, or a file (default: each its own)"
+    )
     return p
 
 

@@ -84,6 +84,7 @@ class Figure:
     args: dict = field(default_factory=dict)  # the maker's
     claims: tuple[Claim, ...] = ()
     minutes: float = 0.0
+    under: str = ""  # the MPI library that the figure is of, instead of the one that was asked for
     draws: tuple[str, ...] = ()  # arguments of `zerohop schedule` for a drawing
 
     @property

@@ -1,9 +1,9 @@
 """Whether a paper's finding holds here: one rule for all figures, in both directions.
 
 Gains are judged by their logarithm: between half and one and a half times the paper's counts as the same. A gain far
-above holds in its direction, and is told as another effect than the paper's. Other values are judged by the paper's
-range alone. A finding holds or fails where every value of the interval says so; else it stays open. Six launches are
-the fewest of which an interval holds the median with 95 %.
+above holds in its direction, and is told as another effect than the paper's; over ten times the paper's it reproduces
+nothing. Other values are judged by the paper's range alone. A finding holds or fails where every value of the interval
+says so; else it stays open. Six launches are the fewest of which an interval holds the median with 95 %.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from zerohop.interval import Interval, number
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not resolved here"
 LEAST_LAUNCHES = 6
 SAME = 1e-9  # a computed value meets a bound that it equals
+FAR_TOO_MUCH = 10.0  # times the paper's gain
 
 
 @dataclass
@@ -28,7 +29,6 @@ class Finding:
     ours: Interval | None
     is_gain: bool = True  # greater than 1 is better
     everywhere: bool = False  # the paper has no size at which the new way is slower
-    exact: bool = False  # on the paper's own cluster, where far above is as wrong as far below
     factor: float = 1.0  # what is within so many times the paper's counts as the same; of what is no gain
     slower: list[str] = field(default_factory=list)  # sizes at which it surely is here
     why: str = ""  # where `ours` is missing
@@ -85,14 +85,15 @@ def within(finding: Finding, ours: Interval, told: str) -> Verdict:
     if ours.high < low * (1 - SAME) - SAME:
         less = "no gain" if ours.low <= 1 else "the gain is smaller"
         return Verdict(FAILS, f"{less if finding.is_gain else 'less than the paper has'}: {mine}")
-    bounded = finding.exact or not finding.is_gain  # far above is as wrong as far below
     if ours.low > high * (1 + SAME) + SAME:
-        if bounded:
-            return Verdict(FAILS, f"more than the paper has: {mine}", beyond=finding.is_gain)
+        if not finding.is_gain:
+            return Verdict(FAILS, f"more than the paper has: {mine}")
+        if ours.low > FAR_TOO_MUCH * finding.paper[1]:
+            return Verdict(FAILS, f"over {FAR_TOO_MUCH:g} times the paper's gain: {mine}", beyond=True)
         return Verdict(HOLDS, f"in its direction, and far above the paper's: another effect, {mine}", beyond=True)
     if finding.is_gain and ours.low <= 1:
         return Verdict(OPEN, f"the interval holds 1: {mine}")
-    if ours.low < low - SAME or (bounded and ours.high > high + SAME):
+    if ours.low < low - SAME or (not finding.is_gain and ours.high > high + SAME):
         return Verdict(OPEN, f"the interval reaches over what would count as the paper's: {mine}")
     return Verdict(HOLDS, mine)
 

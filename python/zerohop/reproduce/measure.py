@@ -74,7 +74,7 @@ class Lab:
     quick: bool = False
     host: str = "openmpi"
     where: tuple[str, ...] = ()  # more options of `zerohop bench`: --mpiexec, --programs ...
-    profile: str = "gigabit-like"
+    profile: str = ""  # of simulated figures; "": each its own
 
     def __post_init__(self) -> None:
         self.schedule = functools.cache(self._schedule)
@@ -132,8 +132,10 @@ class Lab:
         return out
 
     def _schedule(self, *words: str) -> str:
-        """What every rank does, as one text."""
-        return json.dumps(json.loads(self.run("schedule", *words, "--json"))["ranks"])
+        """What every rank does, as one text. The order in which the team of one node reads is its name's alone."""
+        out = json.loads(self.run("schedule", *words, "--json"))
+        by_name = out["team"] and len(set(out["node_of_rank"])) == 1
+        return json.dumps([out["ranks"], out["algorithm"] if by_name else ""])
 
     def drawing(self, *words: str) -> str:
         """A schedule as `zerohop schedule --svg` draws it."""
@@ -156,9 +158,9 @@ def pair_of(lab: Lab, level: str) -> str:
     raise Unavailable(f"no two processors of this machine are at this distance ({LEVELS[level]}); there are: {known}")
 
 
-def bench_words(lab: Lab, bench: Bench) -> list[str]:
+def bench_words(lab: Lab, bench: Bench, under: str = "") -> list[str]:
     """The arguments of `zerohop`, but --json."""
-    out = ["bench", *bench.words, *lab.under]
+    out = ["bench", *bench.words, *(replace(lab, host=under) if under else lab).under]
     out += ["--rounds", str(lab.rounds), "--blocks", "3", "--block-us", "1000", "--case-s", f"{bench.case_s:g}"]
     out += ["--raw", "off"] if bench.words[0] == "p2p" else []
     out += ["--sizes", bench.sizes] if bench.sizes else []
@@ -335,7 +337,8 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     at = [x for x in claim.at if x in gains] or ([] if claim.at else [max(gains, key=lambda x: gains[x].median)])
     if not at:
         return Finding(what, claim.paper, None, why="its size was not measured")
-    name = what if " at " in claim.what else f"{what}, at {size(at[0])}"
+    best = f"the best of {len(gains)} sizes, " if len(gains) > 1 and not claim.at else "at "
+    name = what if " at " in claim.what else f"{what}, {best}{size(at[0])}"
     return Finding(name, claim.paper, gains[at[0]], everywhere=everywhere, slower=slower)
 
 
@@ -379,7 +382,7 @@ def bench_figure(lab: Lab, figure: Figure) -> Made:
             raise Broken(
                 f"{figure.id}: these series are one schedule at every size, and differ by noise alone: {pairs}"
             )
-        words = bench_words(lab, bench)
+        words = bench_words(lab, bench, figure.under)
         made.commands += [words] if words not in made.commands else []
         document = lab.measured(*words)
         tables = tables_of(document, bench)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zerohop.interval import Interval
 from zerohop.model_report import middleware_of
-from zerohop.reproduce.describe import Claim, Figure, K, M, less
+from zerohop.reproduce.describe import Claim, Figure, K, M
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
 from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, busy_notes, crowd
 
@@ -154,7 +154,7 @@ def points_by_series() -> dict[str, dict]:
 def costs(lab: Lab, figure: Figure) -> Made:
     """Overhead and latency of the middleware (mlog_nP paper, section 5.1), inside a node and between two."""
     panel, points = Panel("middleware, contiguous", "bytes", "µs"), points_by_series()
-    overheads, latencies = [], defaultdict(list)
+    overheads, both, latencies = [], [], defaultdict(list)
     for profile in tuned(lab, *BETWEEN):
         lines = [m for m in middleware_of(profile) if m["bytes"] > 0 and m["node_us"] > 0]
         for line in lines:
@@ -162,15 +162,18 @@ def costs(lab: Lab, figure: Figure) -> Made:
                 points["inside a node"][line["bytes"]].append(line["node_us"])
                 points["between nodes"][line["bytes"]].append(line["between_us"])
             else:
-                latencies[line["bytes"], line["stride"]].append(less(100 * line["less"]))
-        if shares := [m["less"] for m in lines if m["stride"] == 0]:
-            overheads.append(less(100 * statistics.mean(shares)))
+                latencies[line["bytes"], line["stride"]].append(100 * line["less"])
+        plain = {m["bytes"]: m for m in lines if m["stride"] == 0}
+        overheads += [100 * statistics.mean(m["less"] for m in plain.values())] if plain else []
+        whole = [[m[k] + plain[m["bytes"]][k] for k in ("node_us", "between_us")]
+                 for m in lines if m["stride"] > 0 and m["bytes"] in plain]  # fmt: skip
+        both += [100 * statistics.mean(1 - node / between for node, between in whole)] if whole else []
     series_of(points, panel)
-    # The paper tells the mean of overheads, the greatest of latencies.
-    found = {"overhead": Interval.of(overheads)}
+    # The paper tells the means of overheads and of both, the greatest of latencies.
+    found = {"overhead": Interval.of(overheads), "both": Interval.of(both)}
     found["latency"] = max(map(Interval.of, latencies.values()), key=lambda i: i.median, default=None)
     commands = [["tune", "--json", "FILE", "--rounds", "1", *BETWEEN]]
-    return Made([panel], [value(c, found, gain=True) for c in figure.claims], commands=commands)
+    return Made([panel], [value(c, found) for c in figure.claims], commands=commands)
 
 
 def errors(lab: Lab, figure: Figure) -> Made:
@@ -212,17 +215,19 @@ def readers(lab: Lab, figure: Figure) -> Made:
     most = machine["cores"] // max(1, machine["l3_caches"] or machine["l2_caches"])
     if most < 2 or profiles[0].get("processors_per_node") != machine["cpus"]:
         raise Unavailable("readers of one cache need all processors, and two cores that share a cache")
-    panel, points, ratios = Panel("slowest reader", "readers", "µs"), points_by_series(), []
+    panel, points, ratios, steps = Panel("slowest reader", "readers", "µs"), points_by_series(), [], []
     for row in (row for profile in profiles for row in profile.get("contention", [])):
         for n, us in row["us"]:
             points[f"{row['way']}, {row['bytes'] // K}K"][n].append(us)
         if (row["way"], row["bytes"]) == ("mapped", 16 * K):
             at = dict(map(tuple, row["us"]))
-            ratios.append(at[max(n for n in at if n <= most)] / at[1])
+            inside = at[max(n for n in at if n <= most)]
+            ratios.append(inside / at[1])
+            steps += [at[max(at)] / inside] if max(at) > most else []
     series_of(points, panel)
     if not ratios:
         raise Unavailable("readers of 16 KiB at once were not measured: it needs two processors and mapped memory")
-    found = {"readers": Interval.of(ratios)}
+    found = {"readers": Interval.of(ratios), "step": Interval.of(steps)}
     notes = [f"{most} cores share a cache here; the paper: 4 of a socket"]
     return Made([panel], [value(c, found) for c in figure.claims], notes, [["tune", "--json", "FILE", "--rounds", "1"]])
 

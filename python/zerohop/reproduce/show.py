@@ -63,10 +63,7 @@ def about(figure: Figure) -> str:
 
 
 def figure_text(figure: Figure, result: dict) -> str:
-    lines = [
-        wrap(first_line(figure, result)),
-        wrap(f"  {figure.source}: {figure.shows}. The paper: {figure.headline}.", "    "),
-    ]
+    lines = [wrap(first_line(figure, result)), wrap(f"  {about(figure)}", "    ")]
     lines += [panel_text(p).rstrip() for p in result["panels"]]
     lines += [""] if result["panels"] else []
     lines += [wrap(f"- {note}", "  ") for note in result["notes"]]

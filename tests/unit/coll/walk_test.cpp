@@ -183,8 +183,9 @@ TEST(Walk, MessagesOfANodeTakeTurnsOnItsLink) {
   EXPECT_EQ(walked(p, Model::kLinked, kFour, Collective::kGather, "linear", 500, 8).times.end, 13 + 3 * 8 + 6);
 }
 
-// Multicore collectives paper, sections 5.2 and 5.5: what knows nodes gains because their ranks share a link.
-TEST(Walk, SharedLinksMakeThePapersGains) {
+// Each old algorithm in the placement that is bad for it: its messages are dear because ranks of a node share a link.
+// Gains like the papers' are over the better old one (python/zerohop/reproduce/simulate.py).
+TEST(Walk, SharedLinksMakeBadPlacementsDear) {
   const Parameters& p = *model::built_in_profile("infiniband-ddr-like");
   const auto us = [&](Model model, bool cyclic, Collective collective, const char* algorithm, uint64_t bytes) {
     return walked(p, model, {128, 16, 2, cyclic}, collective, algorithm, bytes, 0, 0, 64 << 10).times.end;

@@ -57,6 +57,13 @@ class Model(Case):
             self.assertGreaterEqual(row["walk_us"], row["closed_form_us"] - 1e-9)
             self.assertIn("section 5.2", row["equation"])
 
+    def test_tiles_that_the_paper_cuts_inside_nodes_alone_are_told(self):
+        for chunk, equation in (("8K", "9"), ("0", "8")):
+            out = self.costs("bcast", "-a", "hierarchical", "-n", "8", "-b", "64K", "-c", chunk)
+            told = [f"equation {equation} at one level", f"equation {equation}"]
+            self.assertEqual([row["equation"] for row in out["models"][:2]], told)
+            self.assertEqual("inside nodes alone" in out["notes"][-2], equation == "9")
+
     def test_predicts_what_the_paper_has_no_form_for(self):
         for row in self.costs("allreduce", "-b", "64K", "-r", "4", "-n", "4")["models"]:
             self.assertIsNone(row["closed_form_us"])
@@ -177,6 +184,9 @@ class Model(Case):
             out = self.of(*plan, "-r", ranks, "-b", size, "--as-jobs")
             self.assertEqual(out["team"], shares, (ranks, size))
             self.assertFalse(self.of(*plan, "-r", ranks, "-b", size)["team"])
+        one = ("schedule", "allreduce", "-n", "1", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
+        by_team = {a: self.of(*one, a)["team"] for a in ("shmem-parallel", "shmem-cyclic", "single-reducer")}
+        self.assertEqual(by_team, {"shmem-parallel": True, "shmem-cyclic": True, "single-reducer": False})
         self.assertTrue(self.of("schedule", "alltoall", "-n", "2", "-b", "64K", "--no-steps", "--json")["left_to_host"])
         self.assertEqual(self.of("schedule", "bcast", "-n", "2", "--no-steps", "--json")["algorithm"], "host-leaders")
 

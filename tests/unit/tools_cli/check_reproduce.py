@@ -36,6 +36,9 @@ TABLES = ("hybrid-t1", "limic-t1", "limic-t2")
 PANELS = ("hybrid-2a", "hybrid-2b", "hybrid-2c", "hybrid-8a", "hybrid-8b", "hybrid-8c", "hybrid-9a", "hybrid-9b",
           "cc-2a", "cc-2b", "cc-2c", "cc-5a", "cc-5b", "cc-5c", "cc-6a", "cc-6b", "cc-6c")  # fmt: skip
 BY_ID = {f.id: f for f in FIGURES}
+# What figures' own code computes: a claim of anything else would stay open for ever.
+VALUES = r"leader-ring|hierarchical|overhead|latency|both|(log3P by )?2log\{2,3\}P|readers|step|(copy|pin) at (1|64)K"
+VALUES += f"|{KERNEL.name}|(is|ft|cg|mg|hpcc HPL)( ({'|'.join([*programs.SHARES, *programs.COUNTS])}))?"
 
 
 def interval(low, median, high, count=8):
@@ -55,9 +58,10 @@ class Figures(unittest.TestCase):
             self.assertTrue(f.shows and f.headline and f.here, f.id)
             self.assertEqual(bool(f.claims), f.kind in (RUN, "simulated"), f.id)
             self.assertEqual(f.minutes > 0, f.kind in (RUN, "simulated"), f.id)
-            series = {a.name for b in f.bench for a in b.arms} | {"host", "before", "after"}
-            for c in f.claims if f.bench else ():
-                self.assertLessEqual({c.new, c.old}, series, f"{f.id} claims something of a series that it has not")
+            series = {a.name for b in f.bench for a in b.arms} | {"host"}
+            for c in f.claims:
+                known = {c.new, c.old} <= series if f.bench else re.fullmatch(VALUES, c.new)
+                self.assertTrue(known, f"{f.id} claims something of a series that it has not: {c}")
 
     def test_names_have_one_meaning_and_figures_measure_what_the_papers_tell(self):
         arms = {a for f in FIGURES if f.paper in ("hybrid", "limic") for b in f.bench for a in b.arms}
@@ -65,6 +69,7 @@ class Figures(unittest.TestCase):
         self.assertLessEqual({"skew=0", "keep_copies=0"}, set(KERNEL.options.split(",")))
         for name, most in (("hybrid-2b", 256), ("hybrid-2c", 128)):  # too early an overtaking is seen
             self.assertLess(min(map(measure.bytes_of, BY_ID[name].bench[0].sizes.split(","))), most)
+        self.assertIn("mpich", measure.bench_words(measure.Lab(ZEROHOP), BY_ID["ml-8"].bench[0], BY_ID["ml-8"].under))
 
 
 class Judge(unittest.TestCase):
@@ -77,6 +82,7 @@ class Judge(unittest.TestCase):
             (interval(0.99, 1.0, 1.01), FAILS, False, "no gain"),
             (interval(0.7, 0.8, 0.9), FAILS, False, "slower here"),
             (interval(4.9, 5.05, 5.2), HOLDS, True, "far above"),
+            (interval(13, 14, 15), FAILS, True, "over 10 times"),
             (interval(0.9, 1.25, 1.5), OPEN, False, "holds 1"),
             (interval(1.3, 1.6, 2.0), HOLDS, False, ""),
             (interval(1.05, 1.25, 1.5), OPEN, False, "reaches over"),
@@ -86,10 +92,6 @@ class Judge(unittest.TestCase):
             verdict = judge(Finding("x", quarter, ours))
             self.assertEqual((verdict.state, verdict.beyond), (state, beyond), f"{ours}: {verdict}")
             self.assertIn(said, verdict.because)
-
-    def test_on_the_papers_own_cluster_far_above_is_wrong_too(self):
-        verdict = judge(Finding("x", (1.47, 1.49), Interval.computed(5.05), exact=True))
-        self.assertEqual((verdict.state, verdict.beyond), (FAILS, True))
 
     def test_sizes_that_are_slower_are_told_and_count_where_the_paper_has_none(self):
         told = {"slower": ["16K (0.72)"]}
@@ -271,22 +273,29 @@ class Models(unittest.TestCase):
         del profile["contention"]
         self.assertIsNone(simulate.scaled(profile, simulate.MEMORY, 2))
 
-    def test_gains_are_those_of_plain_walks(self):
-        case = ((1 << 20,), "linear", "hierarchical", 8192)
-        args = {"collective": "bcast", "nodes": 2, "ranks": 2, "any_root": True, "cases": (case,)}
-        figure = replace(BY_ID["ml-8-model"], args=args)
+    def test_gains_are_those_of_plain_walks_over_the_fastest_old_algorithm(self):
+        old = ("linear", "binomial")
+        args = BY_ID["ml-8-model"].args | {"nodes": 2, "ranks": 2, "before": old, "team": True}
         lab = measure.Lab(ZEROHOP)
-        made = simulate.model(lab, figure)
+        made = simulate.model(lab, replace(BY_ID["ml-8-model"], args=args | {"cases": ((1 << 20, 8192),)}))
 
         def walk(*words):
             out = lab.run("schedule", "bcast", "-n", "2", "-r", "2", "-b", "1M", *words, "-p", "gigabit-like", "--json")
             return json.loads(out)["costs"]["models"][-1]["walk_us"]
 
-        before = sum(walk("-a", "linear", "--root", str(r)) for r in (0, 1))
+        before = min(sum(walk("-a", name, "--root", str(r)) for r in (0, 1)) for name in old)
         after = sum(walk("-a", "hierarchical", "-c", "8K", "--team", "--root", str(r)) for r in (0, 1))
         self.assertAlmostEqual(made.findings[0].ours.median, before / after)
-        self.assertEqual([p.title for p in made.panels], ["2x2, ranks in blocks", "2x2, ranks in turn"])
-        self.assertRegex(made.notes[-1], r"stays in \d of 8")
+        beyond = "beyond the profile's tables"
+        titles = [f"2x2, ranks in {how}; {beyond}: 1M" for how in ("blocks", "turn")]
+        self.assertEqual(([p.title for p in made.panels], made.findings[0].note), (titles, beyond))
+        self.assertIn("stays in 2 of 6 changes", made.notes[-1])
+
+    def test_costs_that_change_no_walk_do_not_count(self):
+        args = BY_ID["ml-8-model"].args | {"nodes": 1, "before": ("binomial",), "team": True, "any_root": False}
+        made = simulate.model(measure.Lab(ZEROHOP), replace(BY_ID["ml-8-model"], args=args))
+        self.assertLessEqual({"o_net: changes no walk", "link: changes no walk"}, set(made.notes))
+        self.assertIn("stays in 4 of 4 changes", made.notes[-1])
 
 
 class Costs(unittest.TestCase):
@@ -307,10 +316,10 @@ class Costs(unittest.TestCase):
 
     def test_costs_between_nodes_are_compared_with_those_inside(self):
         """The built-in profile has the paper's shares."""
-        overhead, latency = self.findings("ml-2").values()
-        self.assertAlmostEqual(overhead.ours.median, less(49.2), places=6)
-        self.assertEqual(judge(overhead).state, HOLDS)
-        self.assertEqual((judge(latency).state, latency.ours.count), (HOLDS, 6))
+        found = list(self.findings("ml-2").values())
+        for finding, percent in zip(found, (49.2, 87.9, 41), strict=True):
+            self.assertAlmostEqual(finding.ours.median, percent, delta=0.5, msg=finding.what)
+            self.assertEqual((judge(finding).state, finding.ours.count), (HOLDS, 6))
         self.profile["levels"]["inter-node"]["overhead"] = self.profile["levels"]["intra-cmp"]["overhead"]
         self.assertEqual(judge(next(iter(self.findings("ml-2").values()))).state, FAILS)
 
@@ -318,7 +327,10 @@ class Costs(unittest.TestCase):
         error, beaten = self.findings("ml-3").values()
         self.assertEqual((error.ours.count, error.is_gain, beaten.is_gain), (6, False, True))
         self.assertEqual({x["args"][x["args"].index("-n") + 1] for x in self.mpi.launches()}, {"4"})
-        self.assertGreater(error.ours.median, 2.03, "the launcher's times are made up")
+        # The launcher's 2 µs and node for four: three ends of 3.212 µs in it; 4 of 5.2 and 28.75 between nodes.
+        ours, theirs = 3 * 3.212 / 2 - 1, (4 * 5.2 + 28.75) / 2 - 1
+        self.assertAlmostEqual(error.ours.median, 100 * ours)
+        self.assertAlmostEqual(beaten.ours.median, theirs / ours)
         self.assertEqual(judge(error).state, FAILS)
         self.profile["processors_per_node"] = 2
         with self.assertRaisesRegex(measure.Unavailable, "more ranks than processors"):
@@ -330,8 +342,9 @@ class Costs(unittest.TestCase):
         self.profile["processors_per_node"] = 16
         one = {"way": "mapped", "bytes": 16384, "us": [[1, 2.0], [2, 2.1], [4, 2.2], [8, 9.0]]}
         self.profile["contention"] = [one | {"bytes": 65536, "us": [[1, 2.0], [4, 9.0]]}, one]
-        (readers,) = self.findings("cc-2a").values()
+        readers, step = self.findings("cc-2a").values()
         self.assertAlmostEqual(readers.ours.median, 1.1)
+        self.assertAlmostEqual(step.ours.median, 9 / 2.2)
         self.assertEqual((judge(readers).state, readers.ours.count), (HOLDS, 6))
         del self.profile["contention"][1]
         with self.assertRaisesRegex(measure.Unavailable, "16 KiB"):
