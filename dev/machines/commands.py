@@ -19,4 +19,4 @@ def run(command: list[str], **more) -> str:
 
 def need(*tools: str) -> None:
     if missing := [tool for tool in tools if not shutil.which(tool)]:
-        raise Missing(f"no {', '.join(missing)} (Debian: apt install qemu-system-x86 cpio gcc make)")
+        raise Missing(f"no {', '.join(missing)} (dev/setup kernel)")
