@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "p2p/activity.h"
 #include "p2p/announced_calls.h"
 #include "p2p/counters.h"
 #include "p2p/queues.h"
@@ -75,6 +76,7 @@ struct PartShm {
   shm::AccessShm access;
   QueuesShm queues;
   CallsShm calls;
+  ActivityShm activity;
   alignas(kPairBytes) AccountShm account;
 
   [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }
