@@ -197,11 +197,27 @@ void CollectiveCall::start_run() {
 }
 
 void CollectiveCall::finish() {
-  if (shares_) return run_with_others();
-  rank_.wait_until([this] { return look(); });
+  const auto told = [this](p2p::Activity* out) { tell(out); };
+  if (shares_) return run_with_others(told);
+  rank_.wait_until([this] { return look(); }, told);
 }
 
-void CollectiveCall::run_with_others() {
+void CollectiveCall::tell(p2p::Activity* out) const {
+  out->waits = p2p::Activity::Waits::kForMembers;
+  out->context = of_->comm_.context;
+  const std::unique_lock lock(calls_.mutex_, std::try_to_lock);
+  if (!lock) return;
+  const auto add = [&](int32_t local) {
+    if (local >= 0) out->add_peer(rank_.node().world_rank(static_cast<uint32_t>(local)));
+  };
+  if (run_ != nullptr) {
+    run_->visit_peers([&](uint32_t rank) { add(of_->comm_.members[rank]); });
+  } else if (awaited_.load_relaxed() != nullptr) {
+    add(memory_team_->awaited_rank(&memory_call_));
+  }
+}
+
+void CollectiveCall::run_with_others(p2p::Tell told) {
   Internode* internode = rank_.internode();
   bool ended = false;
   while (!ended) {
@@ -209,7 +225,7 @@ void CollectiveCall::run_with_others() {
       internode->progress();
       ended = advance(false);
       return ended || run_->shared_is_next();
-    });
+    }, told);
     if (ended) break;
     const Rank::NetworkScope patience(rank_);
     run_->share();

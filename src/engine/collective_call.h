@@ -64,6 +64,9 @@ class CollectiveCall {
   /// For whoever is going to wait: looks for a while before the engine is turned, where that brings it on.
   void look_for_long();
 
+  /// For whom it waits.
+  void tell(p2p::Activity* out) const;
+
   [[nodiscard]] const Collectives& of() const { return *of_; }
   /// Once it is ready: whether there is anything to do; whether it goes through shared memory; if not, by which of
   /// coll::algorithms().
@@ -110,7 +113,7 @@ class CollectiveCall {
   /// What keeps the call from ending, where it stands still: members that disagree about it, or a dead one. Seldom
   /// looked at.
   Code trouble();
-  void run_with_others();
+  void run_with_others(p2p::Tell told);
   void give_up_run();
   void take_no_part();
 

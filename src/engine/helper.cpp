@@ -56,11 +56,14 @@ void Rank::start_helper(Guard& guard) {
   s.helper_failed = !s.has_helper;
 }
 
-void Rank::enter_host() {
+void Rank::enter_host(uint16_t function) {
   State& s = *state_;
   const bool pending = s.active_collectives->any_alone();
   Guard guard(s);
   if (s.in_host++ != 0) return;
+  p2p::ActivityShm& activity = s.endpoint->part().activity;
+  activity.host_ticks.store_relaxed(os::ticks());
+  activity.host_call.store_release(function);  // AC4 -> AC5: since when
   const bool wanted = pending || s.endpoint->needs_turning();
   if (wanted || s.endpoint->may_be_called()) start_helper(guard);
   s.endpoint->part().state.helper.store_relaxed(word(s.has_helper ? p2p::Helper::kWaits : p2p::Helper::kAloneInHost));
@@ -71,7 +74,9 @@ void Rank::enter_host() {
 void Rank::leave_host() {
   State& s = *state_;
   Guard guard(s);
-  if (--s.in_host == 0) s.endpoint->part().state.helper.store_relaxed(word(p2p::Helper::kNotInHost));
+  if (--s.in_host != 0) return;
+  s.endpoint->part().activity.host_call.store_relaxed(0);
+  s.endpoint->part().state.helper.store_relaxed(word(p2p::Helper::kNotInHost));
 }
 
 void Rank::serve_for_owner() {

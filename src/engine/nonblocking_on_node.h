@@ -38,6 +38,7 @@ class NonblockingOnNode {
   [[nodiscard]] const Atomic<uint64_t>* awaited(const coll::NonblockingCall* call) const {
     return team_->awaited(call);
   }
+  [[nodiscard]] int32_t awaited_rank(const coll::NonblockingCall* call) const { return team_->awaited_rank(call); }
   /// Of a rank whose first call was refused: the others wait to hear where its block is. True once it is known whether
   /// calls are served.
   bool set_up_alone();

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "engine/activity.h"
 #include "engine/state.h"
 #include "os/clock.h"
 #include "os/yield.h"
@@ -75,8 +76,9 @@ Result Rank::send(const SendArgs& args) {
     Guard guard(s);
     if (s.endpoint->sends().send_now(args)) return {};
   }
+  const auto tell = [&](p2p::Activity* out) { told(node_, args, out); };
   // Inside before the offer is out: the receiver leaves the copy to a sender that is there to make it.
-  WaitScope scope(*this);
+  WaitScope scope(*this, tell);
   {
     Guard guard(s);
     r = s.endpoint->sends().isend(args, true);
@@ -105,7 +107,8 @@ Result Rank::recv(const RecvArgs& args) {
   if (!s.posts_at_once) {
     Result quick;
     if (s.endpoint->receives().recv_now(args, &quick)) return quick;
-    WaitScope scope(*this);
+    const auto tell = [&](p2p::Activity* out) { told(node_, args, out); };
+    WaitScope scope(*this, tell);
     Waiter waiter{s, scope};
     return p2p::receive_blocking(*s.endpoint, args, waiter);
   }
@@ -162,7 +165,8 @@ bool Rank::test(Request* request) {
 
 void Rank::wait(Request* request) {
   if (done(request)) return;
-  WaitScope scope(*this);
+  const auto told = [&](p2p::Activity* out) { tell(request, out); };
+  WaitScope scope(*this, told);
   while (!done(request)) scope.pause();
 }
 
@@ -238,6 +242,7 @@ uint64_t Rank::pending_sends() const {
 
 void Rank::quiesce() {
   if (pending_sends() == 0) return;
+  called(0);
   wait_until([this] { return pending_sends() == 0; });
 }
 

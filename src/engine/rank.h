@@ -7,11 +7,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/atomic.h"
 #include "base/status.h"
 #include "node/node.h"
+#include "p2p/activity.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -67,8 +69,22 @@ class Rank {
   /// Around every call of the host that may wait for other ranks: what peers send meanwhile goes on (MPI standard 2.9),
   /// and so do collectives that need neither the host nor the program, in the helper thread. They may nest, and several
   /// threads may be in them.
-  void enter_host();
+  /// `function`: see called().
+  void enter_host(uint16_t function);
   void leave_host();
+
+  // For whoever looks at the job from outside (p2p/activity.h).
+  /// Before a call that may wait: the number of the program's function.
+  void called(uint16_t function) { called_.store_relaxed(function); }
+  /// The same of a collective of the communicator with that context.
+  void called(uint16_t function, uint64_t context) {
+    called(function);
+    called_on_.store_relaxed(context);
+  }
+  /// How the program calls the communicator with that context; "": not any more.
+  void name_context(uint64_t context, std::string_view name);
+  /// What waiting for this request would be for.
+  void tell(const Request* request, p2p::Activity* out) const;
 
   /// The members of a context, so that receives from anywhere are told of their deaths only; they must stay where they
   /// are until forget_members() (p2p/deaths.h).
@@ -110,12 +126,13 @@ class Rank {
   /// One turn: empties rings, advances transfers. True if anything moved.
   bool progress();
   /// Turns the engine (and the host) until `done()` is true, waiting as the policy says. `done` runs without any lock
-  /// held and may call the host.
+  /// held and may call the host; so does `tell`, but it calls nobody.
   template <typename Done>
-  void wait_until(Done&& done) {
-    WaitScope scope(*this);
+  void wait_until(Done&& done, p2p::Tell tell = kUntold) {
+    WaitScope scope(*this, tell);
     while (!done()) scope.pause();
   }
+  static constexpr auto kUntold = [](p2p::Activity*) {};
 
   /// While one exists the rank's waits are for what comes over a network, longer than a change of process takes: where
   /// ranks outnumber CPUs it sleeps soon, so that whoever serves the network has a CPU.
@@ -211,7 +228,7 @@ class Rank {
   /// While one exists the rank counts as inside MPI, so that peers leave its queues to it.
   class WaitScope {
    public:
-    explicit WaitScope(Rank& rank);
+    WaitScope(Rank& rank, p2p::Tell tell);
     ~WaitScope();
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
@@ -220,10 +237,13 @@ class Rank {
 
    private:
     void notice_others();
+    void tell_in_time(uint64_t now_ns);
+    void tell_now(uint64_t now_ns, uint64_t still_ns);
     void yield();
     void sleep();
     void end_sleep();
     Rank& rank_;
+    p2p::Tell tell_;
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
     uint64_t idle_since_ns_ = 0;
@@ -231,6 +251,9 @@ class Rank {
     bool helped_ = false;      ///< peers were helped, perhaps with copies, which this rank may leave behind
     bool host_moves_ = false;  ///< at its turn after the last sleep
     uint32_t sleep_word_ = 0;  ///< of a sleep that is announced, which is odd; else 0
+    uint64_t began_ns_ = 0;    ///< the first look at the clock; 0: none yet
+    uint64_t told_ns_ = 0;     ///< the latest time that it was told what the wait is for; 0: not yet
+    bool told_still_ = false;  ///< ... and nothing has moved since
   };
 
  private:
@@ -252,6 +275,8 @@ class Rank {
   void stop_helper();
   node::Node& node_;
   std::unique_ptr<State> state_;
+  Atomic<uint16_t> called_;
+  Atomic<uint64_t> called_on_;
 };
 
 }  // namespace zh::engine

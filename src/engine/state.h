@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,9 @@ struct Rank::State {
   Atomic<uint32_t> company;       ///< the latest answer
   Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads
   Atomic<uint32_t> next_noticed;  ///< by turns; the one found, while it is
+  /// Names that the program has given to communicators, by context. Under the Guard.
+  std::vector<std::pair<uint64_t, std::string>> context_names;
+  [[nodiscard]] std::string_view name_of(uint64_t context) const;
   std::string profile_note;       ///< where the choices come from
   std::string complaint;          ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;

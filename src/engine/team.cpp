@@ -7,6 +7,7 @@
 #include "coll/team/nonblocking_staged.h"
 #include "coll/team/services.h"
 #include "coll/team/team.h"
+#include "engine/activity.h"
 #include "engine/state.h"
 
 namespace zh::engine {
@@ -62,8 +63,13 @@ class Rank::TeamServices final : public coll::Services {
     rank_.release(request);
   }
 
-  void wait(bool (*ready)(void*), void* context) override {
-    rank_.wait_until([&] { return ready(context); });
+  void wait(bool (*ready)(void*), void* context, p2p::Tell tell) override {
+    const auto told = [&](p2p::Activity* out) {
+      tell(out);
+      out->context = rank_.called_on_.load_relaxed();
+      to_world_ranks(rank_.node_, out);
+    };
+    rank_.wait_until([&] { return ready(context); }, told);
   }
   [[nodiscard]] uint32_t polls() const override { return rank_.looks(); }
   [[nodiscard]] bool keeps_cpu_from_peer() override { return rank_.keeps_cpu_from_peer(); }

@@ -32,6 +32,8 @@ constexpr uint64_t kHostMovesNs = 5000;   // a turn of the host that takes longe
 constexpr uint64_t kStayNs = 10'000'000;  // in a peer's company after a move
 constexpr uint64_t kStayLongNs = 1'600'000'000;  // ... where there is no other CPU, or others have it, which is when
 constexpr uint64_t kLateMoveNs = 500'000;        // ... a move takes so long
+constexpr uint64_t kTellAfterNs = 100'000;  // a wait that lasts so long tells what it is for
+constexpr uint64_t kTellEveryNs = 10'000'000;
 constexpr double kReapEveryUs = 5000;            // by the clock: where others have the CPU, turns may take long
 }  // namespace
 
@@ -120,7 +122,7 @@ void Rank::State::reap_in_time() {
   if (reaps.over(kReapEveryUs)) endpoint->reap();
 }
 
-Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
+Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell) : rank_(rank), tell_(tell) {
   p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
   shm.stamp.store_relaxed(os::ticks());
   if (rank.state_->threads) {
@@ -134,6 +136,7 @@ Rank::WaitScope::~WaitScope() {
   if (sleep_word_ != 0) end_sleep();
   if (helped_) {
     Guard guard(*rank_.state_);
+    if (told_ns_ != 0) rank_.state_->endpoint->part().activity.tell({});
     rank_.leave(guard);
   }
   rank_.state_->endpoint->expect(false);
@@ -179,6 +182,11 @@ void Rank::WaitScope::pause() {
   }
   if (moved) {
     idle_ = 0;
+    if (told_still_) {
+      const uint64_t now = os::now_ns();
+      tell_now(now, now);
+      told_still_ = false;
+    }
     idle_since_ns_ = looked_ns_ = 0;
     return;
   }
@@ -187,9 +195,10 @@ void Rank::WaitScope::pause() {
   if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
   const uint32_t help_every = s.oversubscribed ? 4 : 64;
   if (idle_ % help_every == 0) {
-    Guard guard(s);
     const uint64_t now = os::now_ns();
     if (idle_since_ns_ == 0) idle_since_ns_ = now;
+    tell_in_time(now);
+    Guard guard(s);
     const bool in_vain = now - idle_since_ns_ > s.in_vain_ns();
     helped_ = true;
     s.endpoint->help_peers(in_vain);
@@ -218,6 +227,28 @@ void Rank::WaitScope::pause() {
   }
 }
 
+void Rank::WaitScope::tell_in_time(uint64_t now_ns) {
+  if (began_ns_ == 0) began_ns_ = idle_since_ns_;
+  if (now_ns - idle_since_ns_ < kTellAfterNs || (told_still_ && now_ns - told_ns_ < kTellEveryNs)) return;
+  tell_now(now_ns, idle_since_ns_);
+  told_still_ = true;
+}
+
+void Rank::WaitScope::tell_now(uint64_t now_ns, uint64_t still_ns) {
+  told_ns_ = now_ns;
+  p2p::Activity activity;
+  activity.waits = p2p::Activity::Waits::kUntold;
+  activity.call = rank_.called_.load_relaxed();
+  activity.requests = 1;
+  tell_(&activity);
+  activity.began_ns = began_ns_;
+  activity.still_ns = still_ns;
+  State& s = *rank_.state_;
+  Guard guard(s);
+  activity.set_comm(s.name_of(activity.context));
+  s.endpoint->part().activity.tell(activity);
+}
+
 void Rank::WaitScope::yield() {
   State& s = *rank_.state_;
   const uint64_t before = os::now_ns();
@@ -240,7 +271,9 @@ void Rank::WaitScope::yield() {
 // The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
 void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
-  const uint64_t idle_ns = os::now_ns() - idle_since_ns_;
+  const uint64_t now = os::now_ns();
+  tell_in_time(now);
+  const uint64_t idle_ns = now - idle_since_ns_;
   // The host's large messages take many turns, each of which would else be a long sleep after the one before.
   const uint64_t part_ns = host_moves_ ? 0 : idle_ns / kSleepPart;
   const uint64_t most_ns = std::clamp(part_ns, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);

@@ -7,8 +7,8 @@ namespace zh::mpi {
 
 Shim shim;
 
-Away::Away() : rank_(shim.rank) {
-  if (rank_ != nullptr) rank_->enter_host();
+Away::Away(uint16_t function) : rank_(shim.rank) {
+  if (rank_ != nullptr) rank_->enter_host(function);
 }
 
 Away::~Away() {

@@ -55,10 +55,10 @@ int class_of(int error);
 
 /// Turns the engine and the host until done() is true; done() may call the host.
 template <typename Done>
-inline void turn_until(Done&& done) {
+inline void turn_until(Done&& done, p2p::Tell tell = engine::Rank::kUntold) {
   if (done()) return;
   if (shim.rank != nullptr) {
-    shim.rank->wait_until(done);
+    shim.rank->wait_until(done, tell);
   } else {
     while (!done()) {
     }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/atomic.h"
+#include "base/function_ref.h"
 #include "base/shm_types.h"
 #include "p2p/types.h"
 
@@ -48,6 +49,9 @@ struct Activity {
     return {comm.data(), static_cast<size_t>(std::find(comm.begin(), comm.end(), '\0') - comm.begin())};
   }
 };
+
+/// Tells what a wait is for: all but its times and the communicator's name. Called by whoever waits, without any lock.
+using Tell = FunctionRef<void(Activity*)>;
 
 /// Writers: the owner, one thread at a time. Readers: any process, at any time.
 /// Invariant: where `version` reads the same even number before and after `words`, they are one Activity.

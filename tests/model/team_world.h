@@ -143,7 +143,7 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] uint64_t streamed_from(uint32_t) const override { return ~uint64_t{0}; }
   [[nodiscard]] const Atomic<uint32_t>* sleepers() const override { return nullptr; }
   void wake(uint32_t) override {}
-  void wait(bool (*ready)(void*), void* context) override {
+  void wait(bool (*ready)(void*), void* context, p2p::Tell) override {
     for (bool is_ready = false; !is_ready;) {
       await([&] {
         const uint64_t before = writes();

@@ -136,6 +136,10 @@ void Run::start(const Call& call) {
   left_ = static_cast<uint32_t>(waits_.size());
 }
 
+void Run::visit_peers(FunctionRef<void(uint32_t)> visit) const {
+  for (const UnderWay& message : under_way_) visit(plan_->schedule_.steps[message.step].peer);
+}
+
 bool Run::advance() {
   bool starved = false;
   while (left_ > 0) {

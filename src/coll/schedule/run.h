@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/status.h"
 #include "coll/schedule/schedule.h"
 #include "coll/schedule/scratch_pool.h"
@@ -180,6 +181,8 @@ class Run {
   /// none are meant (of lengths that disagree: where the call is `exact`), and a node's ranks by steps in which others
   /// refuse. Else what the transport or fail() said: this rank has given the call up.
   [[nodiscard]] Code code() const { return code_; }
+  /// visit(rank) for each message under way.
+  void visit_peers(FunctionRef<void(uint32_t)> visit) const;
   /// Gives the call under way up: what is left of it are shared steps of its node, which this rank refuses.
   void fail(Code code);
   /// Whether that has happened. Then, when the call has ended, its transport is to be told (Transport::give_up()).

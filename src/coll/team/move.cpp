@@ -68,7 +68,7 @@ Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
     // CS1 <- CS0
     return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == ContributionWay::kNothing);
   };
-  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  if (const Code code = turn_until(settled, member); code != Code::kOk) return code;
   if (services.done(message)) return finish(message, 0);
   services.abandon(message);
   return Code::kOk;
@@ -81,7 +81,7 @@ Code Team::State::await_message(uint32_t member, p2p::Request* message, uint64_t
     // CS1 <- CS0
     return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way != ContributionWay::kMessage);
   };
-  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  if (const Code code = turn_until(settled, member); code != Code::kOk) return code;
   *came = services.done(message);
   if (*came) return finish(message, room);
   services.abandon(message);

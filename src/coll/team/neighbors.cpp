@@ -130,7 +130,7 @@ struct Team::State::NeighborCall {
         const NeighborBlockShm* const block = find(member, recv.nth[k]);
         return block == nullptr || block->from != kByMessage;
       };
-      if (const Code code = s.turn_until(settled); code != Code::kOk) return code;
+      if (const Code code = s.turn_until(settled, member); code != Code::kOk) return code;
       p2p::Request* const message = std::exchange(asked[k], nullptr);
       if (s.services.done(message)) return s.finish(message, to.bytes);
       s.services.abandon(message);

@@ -23,6 +23,9 @@ class NonblockingSlots final : public TeamOfBlocks<SlotBlockShm> {
   bool advance(NonblockingCall* call) override;
   void fail(NonblockingCall* call, Code code) override;
   [[nodiscard]] const Atomic<uint64_t>* awaited(const NonblockingCall* call) const override;
+  [[nodiscard]] int32_t awaited_rank(const NonblockingCall* call) const override {
+    return awaited(call) != nullptr ? static_cast<int32_t>(ranks_[call->slots.next]) : -1;
+  }
   /// Whether what awaited() said has come by now. For any thread, as long as the call has not ended.
   [[nodiscard]] static bool has_come(const Atomic<uint64_t>& awaited, const NonblockingCall& call) {
     return awaited.load_relaxed() == seq_of(&call);

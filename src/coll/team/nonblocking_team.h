@@ -40,6 +40,9 @@ class NonblockingTeam {
   /// The flag that the call waits for, which advance() has not seen yet; null: it waits for something else.
   [[nodiscard]] virtual const Atomic<uint64_t>* awaited(const NonblockingCall*) const { return nullptr; }
 
+  /// Whose that is, as a node-local index; < 0: nobody's.
+  [[nodiscard]] virtual int32_t awaited_rank(const NonblockingCall*) const { return -1; }
+
   /// Whether most other members share no cache with this one. Members that take turns on CPUs are as near as the
   /// scheduler has them.
   [[nodiscard]] bool is_apart() const {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "copy/layout.h"
 #include "copy/memory_access.h"
+#include "p2p/activity.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -45,7 +46,8 @@ class Services {
 
   /// Turns everything else that this rank has to do until `ready(context)` is true, waiting as is right here. No lock
   /// is held while it asks.
-  virtual void wait(bool (*ready)(void*), void* context) = 0;
+  /// `tell`: with node-local indices for peers.
+  virtual void wait(bool (*ready)(void*), void* context, p2p::Tell tell) = 0;
   /// How often a flag is looked at before wait() is called: 1 where ranks outnumber CPUs.
   [[nodiscard]] virtual uint32_t polls() const = 0;
   /// Asked after some of these: whether to look any longer would keep a rank of the node from its CPU.

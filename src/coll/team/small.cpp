@@ -91,7 +91,7 @@ bool Team::State::counts() const { return size >= kCountedMembers || (facts.crow
 // Who has left without looking for the result may be ahead of members that have not arrived: arrivals must not mix.
 Code Team::State::arrive(bool* last) {
   if (left_early) {
-    const Code code = wait([&] { return control(0).result.seq.load_acquire() == left_at; });  // CR1 <- CR0
+    const Code code = wait([&] { return control(0).result.seq.load_acquire() == left_at; }, kNobody);  // CR1 <- CR0
     if (code != Code::kOk) return code;
     left_early = false;
   }
@@ -131,7 +131,8 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
     ZH_CRASH_POINT("team: last to arrive");
     result.seq.store_release(seq);  // CR0 -> CR1: the result
   } else {
-    const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // CR1 <- CR0
+    auto has_come = [&] { return result.seq.load_acquire() == seq; };  // CR1 <- CR0
+    const Code code = wait(has_come, kWhoHasNotCome);
     if (code != Code::kOk) return code;
   }
   if (result.wrong != 0) [[unlikely]] {

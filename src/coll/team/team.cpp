@@ -49,7 +49,7 @@ Team::State::~State() {
 Code Team::State::transfer(p2p::Request* request, uint64_t room) {
   if (request == nullptr) return Code::kNoMemory;
   auto done = [&] { return services.done(request); };
-  const Code code = turn_until(done);
+  const Code code = turn_until(done, kNobody);
   // A request that will never be done stays with the endpoint, which ends it with its peer.
   return code == Code::kOk ? finish(request, room) : code;
 }
@@ -147,7 +147,7 @@ void Team::State::look_at_distances() {
 }
 
 // While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
-Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
+Code Team::State::turn_until(bool (*ready)(void*), void* ready_context, uint32_t member) {
   struct Wait {
     State* state;
     bool (*ready)(void*);
@@ -156,6 +156,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
     uint32_t looks;
     bool dead;
   } wait{this, ready, ready_context, {}, 0, false};
+  const auto told = [this, member](p2p::Activity* out) { tell(member, out); };
   wake_sleepers();
   services.wait(
       [](void* p) {
@@ -169,7 +170,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
         }
         return w.dead;
       },
-      &wait);
+      &wait, told);
   if (!wait.dead) return Code::kOk;
   if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
   broken = true;
@@ -188,10 +189,11 @@ Code Team::State::wait_for_past(uint32_t past) {
     if (i == self) continue;
     const ControlBlockShm& theirs = control(i);
     uint32_t done = 0;
-    const Code code = wait([&] {
+    auto has_come = [&] {
       done = theirs.done.load_acquire();  // CN1 <- CN0: its reads of what is written next
       return static_cast<int32_t>(done - past) >= 0;
-    });
+    };
+    const Code code = wait(has_come, i);
     if (code != Code::kOk) return code;
     if (static_cast<int32_t>(done - least) < 0) least = done;
   }
@@ -199,19 +201,29 @@ Code Team::State::wait_for_past(uint32_t past) {
   return Code::kOk;
 }
 
+bool Team::State::has_done(uint32_t member) const {
+  const ControlBlockShm& theirs = control(member);
+  // CN1 <- CN0: what the member wrote into this rank's memory.
+  return static_cast<int32_t>(theirs.done.load_acquire() - seq) >= 0 || !is_ours(theirs);
+}
+
 bool Team::State::all_done() const {
   for (uint32_t i = 0; i < size; ++i) {
-    if (i == self) continue;
-    const ControlBlockShm& theirs = control(i);
-    // CN1 <- CN0: what the member wrote into this rank's memory.
-    if (static_cast<int32_t>(theirs.done.load_acquire() - seq) >= 0) continue;
-    if (is_ours(theirs)) return false;
+    if (i != self && !has_done(i)) return false;
   }
   return true;
 }
 
+void Team::State::tell(uint32_t member, p2p::Activity* out) const {
+  out->waits = p2p::Activity::Waits::kForMembers;
+  for (uint32_t i = 0; i < size; ++i) {
+    const bool lacks = i != self && !has_done(i) && (member == kWhoHasNotDone || slot(i).seq.load_relaxed() != seq);
+    if (i == member || (member >= kWhoHasNotCome && lacks)) out->add_peer(static_cast<int32_t>(members[i]));
+  }
+}
+
 Code Team::State::await_done() {
-  const Code code = wait([this] { return all_done(); });
+  const Code code = wait([this] { return all_done(); }, kWhoHasNotDone);
   if (code == Code::kOk) safe = seq;
   for (p2p::Request*& answer : answers) {
     if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr), 0);

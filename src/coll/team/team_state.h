@@ -92,22 +92,28 @@ struct Team::State {
       wake_members();
   }
   void wake_members();
-  /// Waits until ready() is true; kPeerDead if a member ends meanwhile.
+  // In the place of a member that is waited for: all that have not done the collective at hand, or not contributed to
+  // it; nobody in particular.
+  static constexpr uint32_t kWhoHasNotDone = ~0U;
+  static constexpr uint32_t kWhoHasNotCome = ~1U;
+  static constexpr uint32_t kNobody = ~2U;
+  /// Waits until ready() is true; kPeerDead if a member ends meanwhile. `member`: for whom, for those who ask (tell()).
   template <typename Ready>
-  Code wait(Ready&& ready) {
+  Code wait(Ready&& ready, uint32_t member) {
     for (uint32_t i = 0; i < polls; ++i) {
       if (ready()) return Code::kOk;
       if (i % kPollsPerNotice == kPollsPerNotice - 1 && services.keeps_cpu_from_peer()) break;
       cpu_relax();
     }
-    return turn_until(ready);
+    return turn_until(ready, member);
   }
   /// The same, with the engine turning from the first look on.
   template <typename Ready>
-  Code turn_until(Ready& ready) {
-    return turn_until([](void* p) { return (*static_cast<Ready*>(p))(); }, &ready);
+  Code turn_until(Ready& ready, uint32_t member) {
+    return turn_until([](void* p) { return (*static_cast<Ready*>(p))(); }, &ready, member);
   }
-  Code turn_until(bool (*ready)(void*), void* ready_context);
+  Code turn_until(bool (*ready)(void*), void* ready_context, uint32_t member);
+  void tell(uint32_t member, p2p::Activity* out) const;
 
   /// This rank's slot of the collective at hand, free to be written.
   Code own_slot(ContributionShm** out) {
@@ -146,7 +152,7 @@ struct Team::State {
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {
     const ContributionShm& theirs = slot(member);
-    return wait([&] { return theirs.seq.load_acquire() == seq; });  // CS1 <- CS0
+    return wait([&] { return theirs.seq.load_acquire() == seq; }, member);  // CS1 <- CS0
   }
   Code await_all() {
     for (uint32_t i = 0; i < size; ++i) {
@@ -169,11 +175,12 @@ struct Team::State {
   /// Until the member has.
   Code await_step(uint32_t member, uint64_t steps) {
     const ContributionShm& theirs = slot(member);
-    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // CT1 <- CT0
+    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); }, member);  // CT1 <- CT0
   }
   /// Until all other members have done the collective at hand, this rank's memory included.
   Code await_done();
   [[nodiscard]] bool all_done() const;
+  [[nodiscard]] bool has_done(uint32_t member) const;
   /// No longer once its owner has found all through: then nothing in it is of this team.
   [[nodiscard]] bool is_ours(const ControlBlockShm& block) const {
     return block.context.load_acquire() == context;  // CB1 <- CB0: the owner is through
@@ -219,7 +226,7 @@ struct Team::State {
   Code throttled(uint32_t owner, const copy::RemoteBufferShm& memory, Copy&& copy) {
     if (size - 1 <= copiers || memory.mapped()) return copy();
     ThrottleShm& throttle = control(owner).throttle;
-    if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;
+    if (const Code code = wait([&] { return throttle.try_enter(copiers); }, kNobody); code != Code::kOk) return code;
     ZH_CHECK_INVARIANT(throttle.broken_invariant(size));
     ZH_CRASH_POINT("team: copying");
     const Code code = copy();

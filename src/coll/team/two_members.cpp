@@ -12,7 +12,7 @@ Code Team::State::send_operand(const void* in, uint64_t bytes) {
   // A receiver of this way contributes nothing itself: one that does means another length.
   const ContributionShm& theirs = slot(other);
   auto settled = [&] { return services.done(message) || theirs.seq.load_acquire() == seq; };  // CS1 <- CS0
-  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  if (const Code code = turn_until(settled, other); code != Code::kOk) return code;
   if (services.done(message)) return finish(message, 0);
   services.abandon(message);
   return Code::kOk;

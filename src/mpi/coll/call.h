@@ -348,10 +348,16 @@ enum class CallId : uint8_t {
   kBarrier_init,
 };
 
+inline constexpr const char* kCallNames[] = {
+#define ZH_COLLECTIVE(name, nonblocking, ...) #name, #nonblocking, #name "_init",
+#include "mpi/entry/collectives.table"
+    "Barrier", "Ibarrier", "Barrier_init"};
+
 /// The host's functions of a collective and form. there(): the host has them.
 template <CallId kWhich, auto kNarrow, auto kLarge>
 struct HostForm {
   static constexpr auto kId = kWhich;
+  static constexpr uint16_t kNumber = function_number(kCallNames[static_cast<size_t>(kWhich)]);
   static bool there() { return static_cast<bool>(host.*kNarrow); }
   static auto narrow() { return host.*kNarrow; }
   static auto large() { return host.*kLarge; }

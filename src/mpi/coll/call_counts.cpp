@@ -11,11 +11,6 @@
 namespace zh::mpi {
 namespace {
 
-const char* const kCallNames[] = {
-#define ZH_COLLECTIVE(name, nonblocking, ...) "MPI_" #name, "MPI_" #nonblocking, "MPI_" #name "_init",
-#include "mpi/entry/collectives.table"
-    "MPI_Barrier", "MPI_Ibarrier", "MPI_Barrier_init"};
-
 std::string name_of(CallWay way, coll::Collective collective) {
   switch (way) {
     case CallWay::kHost:
@@ -47,7 +42,7 @@ CallKey parse(uint64_t key) {
 std::string described(uint64_t key) {
   if (key == p2p::CallCounts::kOther) return R"("call":"other","ranks":0,"by":"other")";
   const CallKey k = parse(key);
-  return std::string(R"("call":")") + k.name + R"(","ranks":)" + std::to_string(k.ranks) + R"(,"by":")" +
+  return std::string(R"("call":"MPI_)") + k.name + R"(","ranks":)" + std::to_string(k.ranks) + R"(,"by":")" +
          name_of(k.way, k.collective) + '"';
 }
 

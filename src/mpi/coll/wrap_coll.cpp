@@ -75,9 +75,12 @@ int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
   CallWay way = CallWay::kTeam;
-  if (info != nullptr && info->refused.there) [[unlikely]] {
-    const CommInfo::Refused now = refused<Form>(call, nullptr);
-    settle_refused(now.call, now.root, info);
+  if (info != nullptr) {
+    shim.rank->called(Form::kNumber, info->context);
+    if (info->refused.there) [[unlikely]] {
+      const CommInfo::Refused now = refused<Form>(call, nullptr);
+      settle_refused(now.call, now.root, info);
+    }
   }
   if (!run_by_team<Form>(call, info, &result) && collectives_of(info) != nullptr) {
     result = run_schedule<Form>(call, *info, &way);

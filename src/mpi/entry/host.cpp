@@ -42,7 +42,7 @@ int idup_without_info(MPI_Comm comm, MPI_Info, MPI_Comm* made, MPI_Request* requ
 }
 template <typename Function>
 bool find(void* library, const char* name, Blocking<Function>* slot) {
-  slot->set(host_symbol(library, name));
+  slot->set(host_symbol(library, name), name);
   return static_cast<bool>(*slot);
 }
 

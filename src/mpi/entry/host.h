@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "mpi/entry/abi.h"
+#include "mpi/entry/function_names.h"
 
 namespace zh::engine {
 class Rank;
@@ -20,7 +21,7 @@ namespace zh::mpi {
   X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free)       \
   X(Cancel) X(Start) X(Startall) X(Comm_idup) X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem)    \
   X(Free_mem) X(Buffer_attach) X(Ibarrier) X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank)    \
-  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler)  \
+  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler) X(Comm_set_name) \
   X(Errhandler_free) X(Comm_get_attr) X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free)         \
   X(Group_incl) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x)   \
   X(Type_get_extent_x) X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector)                     \
@@ -48,7 +49,8 @@ namespace zh::mpi {
 /// While one lives its thread is in a call of the host that may wait for other ranks.
 class Away {
  public:
-  Away();
+  /// `function`: function_number() of what it calls.
+  explicit Away(uint16_t function);
   ~Away();
   Away(const Away&) = delete;
   Away& operator=(const Away&) = delete;
@@ -65,14 +67,18 @@ class Blocking<Result (*)(Arguments...)> {
  public:
   using Function = Result (*)(Arguments...);
   Result operator()(Arguments... arguments) const {
-    const Away away;
+    const Away away(number_);
     return function_(arguments...);
   }
   explicit operator bool() const { return function_ != nullptr; }
-  void set(void* address) { function_ = reinterpret_cast<Function>(address); }
+  void set(void* address, const char* name) {
+    function_ = reinterpret_cast<Function>(address);
+    number_ = function_number(name);
+  }
 
  private:
   Function function_ = nullptr;
+  uint16_t number_ = 0;
 };
 
 struct Host {

@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "heap/heap.h"
 #include "mpi/entry/commit.h"
+#include "mpi/entry/function_names.h"
 #include "mpi/entry/known_hosts.h"
 #include "mpi/entry/module_abi.h"
 #include "mpi/entry/profilers.h"
@@ -26,11 +27,7 @@ void zh_fill_slots();
 namespace zh::mpi {
 namespace {
 
-const char* const kNames[] = {
-#define ZH_F(name) #name,
-#include "mpi/entry/functions.table"
-};
-constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
+constexpr unsigned kCount = kFunctions;
 
 void* profilers[kCount];
 
@@ -153,7 +150,7 @@ void missing_function() {
 void fill_from_host(void* host) {
   for (unsigned i = 0; i < kCount; ++i) {
     char name[80];
-    std::snprintf(name, sizeof(name), "PMPI_%s", kNames[i]);
+    std::snprintf(name, sizeof(name), "PMPI_%s", kFunctionNames[i]);
     void* address = dlsym(host, name);
     if (address == nullptr) address = dlsym(host, name + 1);
     set_slot(zh_slots, kCount, profilers, i, address != nullptr ? address : reinterpret_cast<void*>(&missing_function));
@@ -179,7 +176,7 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   if (fill == nullptr) return "the module has no entry";
   heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
   const ModuleArgs args{
-      table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, profilers, enabled, heap, &before_commit};
+      table_hash(kFunctionNames, kCount), host, found.soname, zh_slots, kCount, profilers, enabled, heap, &before_commit};
   return fill(&args);
 }
 
@@ -193,7 +190,7 @@ void fill() {
   const bool enabled = !says_no(std::getenv("ZEROHOP_ENABLE"));
   char reason[4096 + 128];
   const char* why = nullptr;
-  if (const char* doubtful = find_profilers(kNames, kCount, host, profilers); doubtful != nullptr) {
+  if (const char* doubtful = find_profilers(kFunctionNames, kCount, host, profilers); doubtful != nullptr) {
     std::snprintf(reason, sizeof(reason), "%s may call it past zerohop; preload it before libzerohop.so", doubtful);
     why = reason;
   } else if (found.module == nullptr) {

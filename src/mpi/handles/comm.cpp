@@ -77,7 +77,10 @@ std::shared_ptr<const Members> members_of(MPI_Comm comm, const CommInfo& parent,
 }
 
 void destroy(CommInfo* info) {
-  if (shim.rank != nullptr) shim.rank->forget_members(info->context);
+  if (shim.rank != nullptr) {
+    shim.rank->forget_members(info->context);
+    shim.rank->name_context(info->context, "");
+  }
   delete info;
 }
 
@@ -123,6 +126,7 @@ void take_world() {
                      static_cast<uint32_t>(node.nodes()),
                      node.self()});
   take(MPI_COMM_WORLD, engine::kWorldContext, member_lists.world());
+  shim.rank->name_context(engine::kWorldContext, "MPI_COMM_WORLD");
 }
 
 namespace {

@@ -164,6 +164,13 @@ int Comm_disconnect(MPI_Comm* comm) {
   return free_comm(info, comm, host.Comm_disconnect);
 }
 
+int Comm_set_name(MPI_Comm comm, const char* name) {
+  const int error = host.Comm_set_name(comm, name);
+  const CommInfo* info = known(comm);
+  if (error == MPI_SUCCESS && info != nullptr) shim.rank->name_context(info->context, name);
+  return error;
+}
+
 int Type_free(MPI_Datatype* type) { return free_type(type); }
 
 }  // namespace wrap

@@ -273,8 +273,26 @@ void cancel(Operation* op) {
   }
 }
 
+void tell(const Operation& op, p2p::Activity* out) {
+  switch (op.state) {
+    case Operation::State::kEngine:
+      return shim.rank->tell(op.engine, out);
+    case Operation::State::kHost:
+      out->waits = p2p::Activity::Waits::kInHost;
+      return;
+    case Operation::State::kWaiting:
+      out->waits = p2p::Activity::Waits::kForMessage;
+      out->any = true;
+      out->tag = op.tag;
+      out->context = op.info->context;
+      return;
+    default:
+      return;
+  }
+}
+
 int complete(Operation* op, MPI_Status* status) {
-  turn_until([op] { return poll(op); });
+  turn_until([op] { return poll(op); }, [op](p2p::Activity* out) { tell(*op, out); });
   bool raised = false;
   const ErrorSite site = op->site;
   const int error = finish(op, status, &raised);

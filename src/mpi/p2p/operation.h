@@ -108,6 +108,8 @@ void take_outcome(Operation* op);
 /// has raised those of its own requests; `*raised` says so.
 int finish(Operation* op, MPI_Status* status, bool* raised);
 void cancel(Operation* op);
+/// What waiting for it is for.
+void tell(const Operation& op, p2p::Activity* out);
 /// Waits and finishes; raises errors.
 int complete(Operation* op, MPI_Status* status);
 

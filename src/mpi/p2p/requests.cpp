@@ -229,6 +229,12 @@ int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* 
   return error;
 }
 
+void tell(const UserRequest* request, p2p::Activity* out) {
+  if (request->collective != nullptr) return request->collective->tell(out);
+  const bool received = request->kind == UserRequest::Kind::kExchange && look(const_cast<Operation*>(&request->operation));
+  tell(received ? *request->second : request->operation, out);
+}
+
 void peek_status(UserRequest* request, MPI_Status* status) {
   if (!request->active) {
     write_empty_status(status);

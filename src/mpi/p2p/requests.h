@@ -113,6 +113,8 @@ bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status);
 
 /// Whether Wait would return at once. Does not turn the engine.
 bool look(UserRequest* request);
+/// What waiting for it is for.
+void tell(const UserRequest* request, p2p::Activity* out);
 /// The short way to a no: of an active message of the engine, which most of an array are.
 inline bool pends(const UserRequest* request) {
   const Operation& op = request->operation;

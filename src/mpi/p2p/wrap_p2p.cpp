@@ -7,11 +7,17 @@
 namespace zh::mpi {
 namespace {
 
+constexpr uint16_t number_of(Mode mode) {
+  return function_number(mode == Mode::kSynchronous ? "Ssend" : mode == Mode::kReady ? "Rsend" : "Send");
+}
+
 /// Sends of any mode but kBuffered.
 template <Mode kMode, typename N>
 [[gnu::always_inline]] inline int send(const Arguments<N>& a) {
   MessageCall call;
   ZH_STEP_OR(judge(kMode, Form::kBlocking, a, &call), host_send(kMode, a));
+  constexpr uint16_t kNumber = number_of(kMode);
+  shim.rank->called(kNumber);
   if (call.info->local[call.rank] < 0 || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
     Operation op;
     const int error = start_send(&op, call.in_memory());
@@ -35,6 +41,8 @@ template <typename N>
 [[gnu::always_inline]] inline int recv(const Arguments<N>& a, MPI_Status* status) {
   MessageCall call;
   ZH_STEP_OR(judge(Mode::kReceive, Form::kBlocking, a, &call), a.hand_to(counted::Recv, status));
+  constexpr uint16_t kNumber = function_number("Recv");
+  shim.rank->called(kNumber);
   if (!comes_by_engine(call.info, call.rank) || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
     Operation op;
     const int error = start_recv(&op, call.in_memory());
@@ -146,7 +154,8 @@ int start_exchange(const Exchange& x, Operation* recv_op, Operation* send_op) {
   return error;
 }
 
-int exchange(const Exchange& x, MPI_Status* status) {
+int exchange(const Exchange& x, MPI_Status* status, uint16_t function) {
+  shim.rank->called(function);
   Operation recv_op;
   Operation send_op;
   const int error = start_exchange(x, &recv_op, &send_op);
@@ -193,7 +202,8 @@ template <typename N>
 int sendrecv(const Arguments<N>& s, const Arguments<N>& r, MPI_Status* status) {
   Exchange x;
   ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to(counted::Sendrecv, s, r, status));
-  return exchange(x, status);
+  constexpr uint16_t kNumber = function_number("Sendrecv");
+  return exchange(x, status, kNumber);
 }
 
 template <typename N>
@@ -202,7 +212,8 @@ int sendrecv_replace(const Arguments<N>& s, const Arguments<N>& r, MPI_Status* s
   ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to_replacing(counted::Sendrecv_replace, s, r, status));
   std::byte* scratch = nullptr;
   int error = detach_send_data(&x, &scratch);
-  if (error == MPI_SUCCESS) error = exchange(x, status);
+  constexpr uint16_t kNumber = function_number("Sendrecv_replace");
+  if (error == MPI_SUCCESS) error = exchange(x, status, kNumber);
   std::free(scratch);
   return error;
 }
@@ -244,6 +255,8 @@ int start_own_mrecv(Operation* op, void* buf, MPI_Count count, MPI_Datatype data
 template <typename N>
 int mrecv(void* buf, N count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {
   if (!is_own_message(*message)) return counted::Mrecv(buf, count, datatype, message, status);
+  constexpr uint16_t kNumber = function_number("Mrecv");
+  shim.rank->called(kNumber);
   Operation op;
   const int error = start_own_mrecv(&op, buf, count, datatype, message);
   return error != MPI_SUCCESS ? error : complete(&op, status);

@@ -62,6 +62,15 @@ int improbe(CommInfo* info, int source, int tag, int* flag, MPI_Message* message
   return info->wild->improbe(source, tag, flag, message, status);
 }
 
+/// What waiting for such a message is for.
+void tell(const CommInfo& comm, int source, int tag, p2p::Activity* out) {
+  out->waits = p2p::Activity::Waits::kForMessage;
+  out->any = source == MPI_ANY_SOURCE;
+  out->tag = tag == MPI_ANY_TAG ? p2p::kAnyTag : tag;
+  out->context = comm.context;
+  if (!out->any) out->add_peer(comm.members->world()[static_cast<size_t>(source)]);
+}
+
 }  // namespace
 
 namespace wrap {
@@ -78,10 +87,13 @@ int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
   if (info == nullptr) return host.Probe(source, tag, comm, status);
   int flag = 0;
   int error = MPI_SUCCESS;
-  turn_until([&] {
+  constexpr uint16_t kNumber = function_number("Probe");
+  shim.rank->called(kNumber);
+  const auto look = [&] {
     error = iprobe(info, source, tag, &flag, status);
     return flag != 0 || error != MPI_SUCCESS;
-  });
+  };
+  turn_until(look, [=](p2p::Activity* out) { tell(*info, source, tag, out); });
   return error;
 }
 
@@ -97,10 +109,13 @@ int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status*
   if (info == nullptr) return host.Mprobe(source, tag, comm, message, status);
   int flag = 0;
   int error = MPI_SUCCESS;
-  turn_until([&] {
+  constexpr uint16_t kNumber = function_number("Mprobe");
+  shim.rank->called(kNumber);
+  const auto look = [&] {
     error = improbe(info, source, tag, &flag, message, status);
     return flag != 0 || error != MPI_SUCCESS;
-  });
+  };
+  turn_until(look, [=](p2p::Activity* out) { tell(*info, source, tag, out); });
   return error;
 }
 

@@ -17,9 +17,34 @@ int raise_single(int error, bool raised, const ErrorSite& site) {
   return error == MPI_SUCCESS || raised ? error : raise(site, error);
 }
 
-void wait_for(UserRequest* request) {
+/// `left`: requests that the call waits for, this one with them.
+void wait_for(UserRequest* request, int left = 1) {
   if (request->collective != nullptr) request->collective->look_for_long();
-  turn_until([request] { return look(request); });
+  const auto told = [&](p2p::Activity* out) {
+    tell(request, out);
+    out->requests = static_cast<uint32_t>(left);
+  };
+  turn_until([request] { return look(request); }, told);
+}
+
+/// What waiting for one of them is for.
+void tell_any(int n, const MPI_Request* requests, p2p::Activity* out) {
+  bool from_all = false;  // whoever is a member may end it, or the host
+  out->requests = 0;
+  for (int i = 0; i < n; ++i) {
+    const UserRequest* request = own(requests[i]);
+    from_all = from_all || (request == nullptr && requests[i] != MPI_REQUEST_NULL);
+    if (request == nullptr || !request->active) continue;
+    p2p::Activity one;
+    tell(request, &one);
+    ++out->requests;
+    out->waits = one.waits;
+    out->context = one.context;
+    for (uint32_t k = 0; k < one.peers_told; ++k) out->add_peer(one.peers[k]);
+    from_all = from_all || one.peers_told == 0 || out->peers_told == p2p::Activity::kPeers;
+  }
+  out->any = true;
+  if (from_all) out->peers_told = 0;
 }
 
 int finish_single(UserRequest* request, MPI_Request* handle, MPI_Status* status) {
@@ -265,10 +290,11 @@ int wait_for_host(MPI_Request* handle, MPI_Status* status) {
   if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
   int flag = 0;
   int error = MPI_SUCCESS;
-  turn_until([&] {
+  const auto look = [&] {
     error = host.Test(handle, &flag, status);
     return flag != 0 || error != MPI_SUCCESS;
-  });
+  };
+  turn_until(look, [](p2p::Activity* out) { out->waits = p2p::Activity::Waits::kInHost; });
   return error;
 }
 
@@ -279,6 +305,8 @@ namespace wrap {
 int Wait(MPI_Request* handle, MPI_Status* status) {
   UserRequest* request = own(*handle);
   if (request != nullptr) [[likely]] {
+    constexpr uint16_t kNumber = function_number("Wait");
+    shim.rank->called(kNumber);
     Operation& op = request->operation;
     if (request->kind == UserRequest::Kind::kPlain && op.state == Operation::State::kEngine) [[likely]] {
       shim.rank->wait(op.engine);
@@ -313,6 +341,8 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
   const bool want = !statuses_ignored(statuses);
   std::vector<int> errors;
   ManyErrors many;
+  constexpr uint16_t kNumber = function_number("Waitall");
+  if (shim.rank != nullptr) shim.rank->called(kNumber);
   for (int i = 0; i < n; ++i) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
     if (finish_if_done_at_start(&requests[i], status)) continue;
@@ -321,7 +351,7 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
     bool raised = true;
     int error = MPI_SUCCESS;
     if (request != nullptr) {
-      wait_for(request);
+      wait_for(request, n - i);
       site = error_site(request);
       error = finish(request, &requests[i], status, &raised);
     } else if (requests[i] == MPI_REQUEST_NULL) {
@@ -353,7 +383,10 @@ int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
 int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
   if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) return host.Waitany(n, requests, index, status);
   int error = MPI_SUCCESS;
-  turn_until([&] { return try_any(n, requests, index, status, &error); });
+  constexpr uint16_t kNumber = function_number("Waitany");
+  if (shim.rank != nullptr) shim.rank->called(kNumber);
+  turn_until([&] { return try_any(n, requests, index, status, &error); },
+             [=](p2p::Activity* out) { tell_any(n, requests, out); });
   return error;
 }
 
@@ -371,10 +404,13 @@ int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
     return host.Waitsome(n, requests, n_done, indices, statuses);
   }
   int error = MPI_SUCCESS;
-  turn_until([&] {
+  constexpr uint16_t kNumber = function_number("Waitsome");
+  if (shim.rank != nullptr) shim.rank->called(kNumber);
+  const auto look = [&] {
     error = some(n, requests, n_done, indices, statuses);
     return *n_done != 0 || error != MPI_SUCCESS;
-  });
+  };
+  turn_until(look, [=](p2p::Activity* out) { tell_any(n, requests, out); });
   return error;
 }
 

@@ -31,7 +31,7 @@ class Memory final : public Services {
   [[nodiscard]] bool done(const p2p::Request*) const override { std::abort(); }
   Code finish(p2p::Request*, uint64_t*) override { std::abort(); }
   void abandon(p2p::Request*) override { std::abort(); }
-  void wait(bool (*)(void*), void*) override { std::abort(); }
+  void wait(bool (*)(void*), void*, p2p::Tell) override { std::abort(); }
   [[nodiscard]] uint32_t polls() const override { return 1; }
   [[nodiscard]] bool keeps_cpu_from_peer() override { return false; }
   [[nodiscard]] const Atomic<uint32_t>* sleepers() const override { return &sleepers_; }
