@@ -84,6 +84,8 @@ constexpr OptionSpec kTable[] = {
     {"keep_copies", OptionType::kBool, "1", "", 0, 1,
      "ablation, 0: a sender whose receiver stays away copies no message to be free of it; programs that count on it "
      "wait for ever"},
+    {"stats_time", OptionType::kBool, "0", "", 0, 1,
+     "1: the file of ZEROHOP_STATS also tells the time in each MPI function and in waits; as rank 0 has it"},
     {"chunk", OptionType::kSize, "64K", "", 0, kMaxSize,
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
      "algorithms may have others; host-leaders never cuts; as rank 0 has it"},

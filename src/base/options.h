@@ -51,6 +51,7 @@ enum class Opt : uint8_t {
   kCopier,
   kQueueLock,
   kKeepCopies,
+  kStatsTime,
   kChunk,
   kCopiers,
   kNodeRanks,

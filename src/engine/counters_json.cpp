@@ -130,10 +130,30 @@ void shared_heap(Json& json, const heap::SharedHeap& heap) {
   json.key("forks").value(s.forks).key("forks_copied").value(s.forks_copied).close('}');
 }
 
+/// Number of its socket among those of the node's ranks.
+uint64_t socket_of(const node::Node& node, uint32_t index) {
+  const auto first_of = [&](uint32_t rank) {
+    uint32_t first = 0;
+    while (first != rank && node.level(rank, first) == node::Level::kOtherSocket) ++first;
+    return first;
+  };
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < first_of(index); ++i) before += first_of(i) == i ? 1 : 0;
+  return before;
+}
+
+void sent_to(Json& json, int32_t world_rank, const p2p::Tally& sent) {
+  if (sent.messages == 0) return;
+  json.open('{').key("rank").value(static_cast<uint64_t>(world_rank));
+  json.key("messages").value(sent.messages).key("bytes").value(sent.bytes).close('}');
+}
+
 void identity(Json& json, const node::Node& node, uint32_t index) {
   json.key("rank").value(static_cast<uint64_t>(node.world_rank(index)));
   json.key("node_index").value(index);
   json.key("node_ranks").value(node.size());
+  json.key("node").value(node.node_of(node.world_rank(index)));
+  json.key("socket").value(socket_of(node, index));
 }
 
 /// What a rank has told in shared memory.
@@ -187,6 +207,14 @@ std::string Rank::stats_json() const {
     json.key("host_collective_bytes").value(s.by_leaders.bytes).close('}');
   }
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
+  if (s.by_receiver) {
+    json.key("peers").open('[');
+    for (uint32_t i = 0; s.endpoint->sent_to() != nullptr && i < node_.size(); ++i) {
+      sent_to(json, node_.world_rank(i), s.endpoint->sent_to()[i]);
+    }
+    for (const auto& [rank, sent] : s.sent_by_host) sent_to(json, rank, sent);
+    json.close(']');
+  }
   json.key("helper_started").value(s.has_helper ? 1 : 0);
   json.key("memory_bytes").value(s.endpoint->backed_bytes());
   json.key("fallbacks").open('{');
@@ -208,6 +236,22 @@ std::string Rank::told_json(uint32_t index) const {
 void Rank::count_collective_message(uint64_t bytes) {
   Guard guard(*state_);
   account().counters.of_collectives.add(bytes);
+}
+
+void Rank::count_by_receiver() {
+  Guard guard(*state_);
+  state_->endpoint->count_by_receiver();
+  state_->by_receiver = true;
+}
+
+void Rank::count_sent_by_host(int32_t world_rank, uint64_t bytes) {
+  Guard guard(*state_);
+  if (state_->by_receiver) state_->sent_by_host[world_rank].add(bytes);
+}
+
+void Rank::time_waits() {
+  Guard guard(*state_);
+  state_->timed = true;
 }
 
 void Rank::count_leader_step(uint64_t bytes) {

@@ -61,9 +61,7 @@ void Rank::enter_host(uint16_t function) {
   const bool pending = s.active_collectives->any_alone();
   Guard guard(s);
   if (s.in_host++ != 0) return;
-  p2p::ActivityShm& activity = s.endpoint->part().activity;
-  activity.host_ticks.store_relaxed(os::ticks());
-  activity.host_call.store_release(function);  // AC4 -> AC5: since when
+  s.endpoint->part().activity.enter_host(function, os::ticks());
   const bool wanted = pending || s.endpoint->needs_turning();
   if (wanted || s.endpoint->may_be_called()) start_helper(guard);
   s.endpoint->part().state.helper.store_relaxed(word(s.has_helper ? p2p::Helper::kWaits : p2p::Helper::kAloneInHost));
@@ -75,7 +73,12 @@ void Rank::leave_host() {
   State& s = *state_;
   Guard guard(s);
   if (--s.in_host != 0) return;
-  s.endpoint->part().activity.host_call.store_relaxed(0);
+  p2p::ActivityShm& activity = s.endpoint->part().activity;
+  if (s.timed) {
+    const auto in_host = static_cast<size_t>(p2p::Activity::Waits::kInHost);
+    account().waits[in_host].add(os::ticks() - activity.host_ticks.load_relaxed());
+  }
+  activity.leave_host();
   s.endpoint->part().state.helper.store_relaxed(word(p2p::Helper::kNotInHost));
 }
 

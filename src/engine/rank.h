@@ -211,6 +211,12 @@ class Rank {
   void count_leader_step(uint64_t bytes);
   /// Counts a call of the layer above; `key` is neither 0 nor p2p::CallCounts::kOther.
   void count_call(uint64_t key, uint64_t bytes);
+  /// From now on messages are counted by receiver.
+  void count_by_receiver();
+  /// A message to a rank of another node, which the host carries. Counts only then.
+  void count_sent_by_host(int32_t world_rank, uint64_t bytes);
+  /// From now on waits, and stays in the host, are timed. Once.
+  void time_waits();
   /// Where a rank of the node keeps its numbers, or this one.
   [[nodiscard]] p2p::AccountShm& account(uint32_t index) const;
   [[nodiscard]] p2p::AccountShm& account() const;
@@ -237,6 +243,7 @@ class Rank {
 
    private:
     void notice_others();
+    void count_time();
     void tell_in_time(uint64_t now_ns);
     void tell_now(uint64_t now_ns, uint64_t still_ns);
     void yield();
@@ -253,6 +260,9 @@ class Rank {
     uint32_t sleep_word_ = 0;  ///< of a sleep that is announced, which is odd; else 0
     uint64_t began_ns_ = 0;    ///< the first look at the clock; 0: none yet
     uint64_t told_ns_ = 0;     ///< the latest time that it was told what the wait is for; 0: not yet
+    uint64_t began_ticks_;
+    uint64_t moved_ticks_ = 0;   ///< of these, in turns that moved something; only if waits are timed
+    uint64_t latest_ticks_ = 0;  ///< the end of the latest turn; likewise
     bool told_still_ = false;  ///< ... and nothing has moved since
   };
 

@@ -32,6 +32,7 @@ constexpr uint64_t kHostMovesNs = 5000;   // a turn of the host that takes longe
 constexpr uint64_t kStayNs = 10'000'000;  // in a peer's company after a move
 constexpr uint64_t kStayLongNs = 1'600'000'000;  // ... where there is no other CPU, or others have it, which is when
 constexpr uint64_t kLateMoveNs = 500'000;        // ... a move takes so long
+constexpr double kTimedFromUs = 2;          // what is shorter is the way of a message that has been sent
 constexpr uint64_t kTellAfterNs = 100'000;  // a wait that lasts so long tells what it is for
 constexpr uint64_t kTellEveryNs = 10'000'000;
 constexpr double kReapEveryUs = 5000;            // by the clock: where others have the CPU, turns may take long
@@ -124,7 +125,8 @@ void Rank::State::reap_in_time() {
 
 Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell) : rank_(rank), tell_(tell) {
   p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
-  shm.stamp.store_relaxed(os::ticks());
+  began_ticks_ = latest_ticks_ = os::ticks();
+  shm.stamp.store_relaxed(began_ticks_);
   if (rank.state_->threads) {
     shm.inside.fetch_add_relaxed(1);
   } else {
@@ -134,6 +136,7 @@ Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell) : rank_(rank), tell_(tell
 
 Rank::WaitScope::~WaitScope() {
   if (sleep_word_ != 0) end_sleep();
+  if (rank_.state_->timed) count_time();
   if (helped_) {
     Guard guard(*rank_.state_);
     if (told_ns_ != 0) rank_.state_->endpoint->part().activity.tell({});
@@ -157,6 +160,11 @@ bool Rank::WaitScope::turn_only() {
   Guard guard(s);
   const bool moved = s.endpoint->turn();
   s.endpoint->expect(!moved);
+  if (s.timed) {
+    const uint64_t now = os::ticks();
+    if (moved) moved_ticks_ += now - latest_ticks_;
+    latest_ticks_ = now;
+  }
   return moved;
 }
 
@@ -225,6 +233,17 @@ void Rank::WaitScope::pause() {
   } else {
     yield();
   }
+}
+
+void Rank::WaitScope::count_time() {
+  const uint64_t ticks = os::ticks() - began_ticks_ - moved_ticks_;
+  State& s = *rank_.state_;
+  if (ticks < os::ticks_in_us(kTimedFromUs)) return;
+  p2p::Activity activity;
+  activity.waits = p2p::Activity::Waits::kUntold;
+  tell_(&activity);
+  Guard guard(s);
+  rank_.account().waits[static_cast<size_t>(activity.waits)].add(ticks);
 }
 
 void Rank::WaitScope::tell_in_time(uint64_t now_ns) {

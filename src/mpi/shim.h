@@ -24,6 +24,7 @@ struct Shim {
   bool spans_nodes = false;   ///< the job has ranks that are not on this node
   bool has_windows = false;   ///< the program has made one
   bool counts_calls = false;  ///< ZEROHOP_STATS is set; only while there is a rank
+  bool times_calls = false;   ///< ... and the time in them; likewise
   bool traces_calls = false;  ///< ZEROHOP_LOG is debug; likewise
   [[nodiscard]] bool watches_calls() const { return counts_calls || traces_calls; }
   coll::Precedence algorithms;                     ///< of all ranks, as rank 0 was told

@@ -71,6 +71,17 @@ struct ActivityShm {
     for (size_t i = 0; i < kWords; ++i) words[i].store_release(told[i]);  // AC0 -> AC1: the odd version
     version.store_release(before + 2);                                    // AC2 -> AC3: the words
   }
+  void enter_host(uint16_t function, uint64_t now_ticks) {
+    host_ticks.store_relaxed(now_ticks);
+    host_call.store_release(function);  // AC4 -> AC5: since when
+  }
+  void leave_host() { host_call.store_relaxed(0); }
+  /// Number of the host's function that the owner is in, and since when by its ticks; 0: in none.
+  [[nodiscard]] uint32_t host_function(uint64_t* since_ticks) const {
+    const uint32_t function = host_call.load_acquire();  // AC5 <- AC4
+    *since_ticks = host_ticks.load_relaxed();
+    return function;
+  }
   /// False while it changes.
   [[nodiscard]] bool read(Activity* out) const {
     const uint32_t before = version.load_acquire();  // AC3 <- AC2

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/crash_point.h"
@@ -128,10 +129,19 @@ class Channels {
 
   void count_sent(uint32_t dest, Path path, uint64_t bytes) {
     counters().count_sent(path, bytes);
+    count_sent_to(dest, bytes);
     if (trace_) [[unlikely]]
       trace_->sent(dest, path, bytes, peers_[dest].choice, peers_[dest].is_far);
   }
   void count_lag(uint32_t peer, bool lagging);
+  /// From now on messages are counted by receiver, too.
+  void count_by_receiver() { sent_to_.reset(new (std::nothrow) Tally[peers_.size()]); }
+  void count_sent_to(uint32_t dest, uint64_t bytes) {
+    if (sent_to_ != nullptr) [[unlikely]]
+      sent_to_[dest].add(bytes);
+  }
+  /// By node-local index; null: they are not counted.
+  [[nodiscard]] const Tally* sent_to() const { return sent_to_.get(); }
 
  private:
   static constexpr uint32_t kStampEvery = 2 * 32;  ///< positions, two for each slot
@@ -154,6 +164,7 @@ class Channels {
   shm::Arena arena_;
   shm::Arena annex_;
   std::vector<Channel> peers_;
+  std::unique_ptr<Tally[]> sent_to_;  ///< by receiver; null unless asked for
   std::unique_ptr<Trace> trace_;   ///< null unless ZEROHOP_LOG is debug
   shm::PayloadRing matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()

@@ -73,6 +73,16 @@ struct Counters {
   static void add(Tally (&row)[kSizeClasses], uint64_t bytes) { row[size_class(bytes)].add(bytes); }
 };
 
+/// How often something was, and how long, in the owner's ticks.
+struct TimedCount {
+  Count times;
+  Count ticks;
+  void add(uint64_t n) {
+    ++times;
+    ticks += n;
+  }
+};
+
 /// Calls and bytes by a key of the caller's, which is neither 0 nor kOther.
 struct CallCounts {
   static constexpr uint64_t kOther = ~uint64_t{0};  ///< key of what has no row of its own
@@ -113,8 +123,12 @@ struct CallCounts {
 /// counts nothing. Wrap: none.
 /// Crash: a dead rank's numbers stay as they were.
 struct AccountShm {
+  static constexpr uint32_t kFunctions = 448;
+  static constexpr uint32_t kWaits = 6;
   Counters counters;
   CallCounts calls;
+  TimedCount functions[kFunctions];  ///< if asked for: by number, of the layer above
+  TimedCount waits[kWaits];          ///< likewise: by Activity::Waits, without the time in which anything moved
   Count end;  ///< how its job ended, in the words of the layer above; 0: it has not
 
   [[nodiscard]] const char* broken_invariant() const { return calls.broken_invariant(); }

@@ -77,6 +77,7 @@ inline bool Eager::send_inline(Channel& peer, const SendArgs& args) {
   channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
   peer.heard = false;
   channels_.counters().count_sent(Path::kInline, n);
+  channels_.count_sent_to(args.dest, n);
   Channels::wake(peer);
   return true;
 }

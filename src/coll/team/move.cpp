@@ -109,7 +109,7 @@ Code Team::State::take_arrived(uint32_t member, const copy::Buffer& recv, uint32
       return n == 0 ? Code::kOk : read_into(member, k * theirs.stride, n, recv);
     }
     case ContributionWay::kMessage:
-      return transfer(start_receive(member, recv), recv.bytes);
+      return transfer(member, start_receive(member, recv), recv.bytes);
     default:
       fail(theirs.way == ContributionWay::kWritten && theirs.bytes > recv.bytes ? Code::kTruncated : Code::kInvalid);
       return Code::kOk;

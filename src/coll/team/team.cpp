@@ -46,10 +46,10 @@ Team::State::~State() {
 }
 
 // A message moves only while the engine is turned, so there is no looking without it.
-Code Team::State::transfer(p2p::Request* request, uint64_t room) {
+Code Team::State::transfer(uint32_t member, p2p::Request* request, uint64_t room) {
   if (request == nullptr) return Code::kNoMemory;
   auto done = [&] { return services.done(request); };
-  const Code code = turn_until(done, kNobody);
+  const Code code = turn_until(done, member);
   // A request that will never be done stays with the endpoint, which ends it with its peer.
   return code == Code::kOk ? finish(request, room) : code;
 }
@@ -107,21 +107,23 @@ bool Team::State::set_up() {
   if (self == 0) {
     offsets[0] = own;
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
-      code = transfer(services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
+      code = transfer(i, services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
     facts.crowded = polls == 1;
     offsets[size] = facts.crowded ? 1 : 0;
     if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(
+          i,
           services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard),
           0);
     }
   } else {
     code = transfer(
-        services.send(members[0], context, kControlBlockTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard), 0);
+        0, services.send(members[0], context, kControlBlockTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard),
+        0);
     if (code == Code::kOk) {
-      code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)), 0);
+      code = transfer(0, services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)), 0);
     }
   }
   if (code != Code::kOk || offsets[self] == kNoOffset) {
@@ -216,17 +218,20 @@ bool Team::State::all_done() const {
 
 void Team::State::tell(uint32_t member, p2p::Activity* out) const {
   out->waits = p2p::Activity::Waits::kForMembers;
+  const auto is_awaited = [&](uint32_t i) {
+    if (member < kWhoHasNotCome) return i == member;
+    return i != self && !has_done(i) && (member == kWhoHasNotDone || slot(i).seq.load_relaxed() != seq);
+  };
   for (uint32_t i = 0; i < size; ++i) {
-    const bool lacks = i != self && !has_done(i) && (member == kWhoHasNotDone || slot(i).seq.load_relaxed() != seq);
-    if (i == member || (member >= kWhoHasNotCome && lacks)) out->add_peer(static_cast<int32_t>(members[i]));
+    if (is_awaited(i)) out->add_peer(static_cast<int32_t>(members[i]));
   }
 }
 
 Code Team::State::await_done() {
   const Code code = wait([this] { return all_done(); }, kWhoHasNotDone);
   if (code == Code::kOk) safe = seq;
-  for (p2p::Request*& answer : answers) {
-    if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr), 0);
+  for (uint32_t i = 0; i < size; ++i) {
+    if (answers[i] != nullptr && code == Code::kOk) transfer(i, std::exchange(answers[i], nullptr), 0);
   }
   return code;
 }

@@ -235,8 +235,8 @@ struct Team::State {
   }
   Code request_fallback(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
   void answer_fallbacks();
-  /// Until a message is over. `room` is that of a receive.
-  Code transfer(p2p::Request* request, uint64_t room);
+  /// Until a message to or from the member is over. `room` is that of a receive.
+  Code transfer(uint32_t member, p2p::Request* request, uint64_t room);
   Code finish(p2p::Request* request, uint64_t room);
 
   // --- small.cpp: through control blocks

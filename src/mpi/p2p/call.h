@@ -35,10 +35,15 @@ struct Arguments {
   }
 };
 
+/// For the statistics: a message to another node, which the host carries.
+void count_sent_by_host(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type);
+
 // The host's sends of each form, by mode, with those arguments.
 #define ZH_BY_MODE(name, standard, synchronous, ready, buffered)                         \
   template <typename N, typename... End>                                                 \
   [[gnu::always_inline]] inline int name(Mode mode, const Arguments<N>& a, End... end) { \
+    if (shim.counts_calls) [[unlikely]]                                                  \
+      count_sent_by_host(a.comm, a.rank, static_cast<MPI_Count>(a.count), a.datatype);   \
     switch (mode) {                                                                      \
       case Mode::kSynchronous:                                                           \
         return a.hand_to(counted::synchronous, end...);                                  \

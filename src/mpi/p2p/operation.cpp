@@ -58,6 +58,14 @@ int failed(Operation* op, int error) {
 
 }  // namespace
 
+void count_sent_by_host(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type) {
+  const CommInfo* info = known(comm);
+  MPI_Count size = 0;
+  if (info == nullptr || !is_rank(info, dest) || info->local[dest] >= 0 || count < 0) return;
+  if (host.Type_size_x(type, &size) != MPI_SUCCESS) return;
+  shim.rank->count_sent_by_host(info->members->world()[static_cast<size_t>(dest)], static_cast<uint64_t>(count * size));
+}
+
 int make_packed(const Elements& data, bool to_come, MPI_Comm comm, std::byte** out) {
   *out = static_cast<std::byte*>(std::malloc(data.bytes() + 1));
   if (*out == nullptr) return no_memory(comm);

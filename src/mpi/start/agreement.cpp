@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kChunkIsSet = 1;
 constexpr uint64_t kCountsCalls = 2;
 constexpr uint64_t kCoarseLock = 4;
+constexpr uint64_t kTimesCalls = 8;
 constexpr uint64_t kLow = 0xffffffff;
 
 }  // namespace
@@ -32,6 +33,7 @@ Agreement::Agreement(int rank, const Options& options) {
     terms_[kChunkBytes] = options.get_number(Opt::kChunk);
     terms_[kSet] = (options.source(Opt::kChunk) != Source::kDefault ? kChunkIsSet : 0) |
                    (options.get_text(Opt::kStats).empty() ? 0 : kCountsCalls) |
+                   (options.get_bool(Opt::kStatsTime) ? kTimesCalls : 0) |
                    (options.is(Opt::kQueueLock, "coarse") ? kCoarseLock : 0);
     std::memcpy(&terms_[kNumbers], numbers.data(), sizeof numbers);
     if (options.get_bool(Opt::kCollectives)) load_tables(options);
@@ -72,6 +74,7 @@ const char* Agreement::obey(HostBootstrap& world) {
   shim.algorithms.chunk_set = (terms_[kSet] & kChunkIsSet) != 0;
   shim.algorithms.chunk_bytes = terms_[kChunkBytes];
   shim.counts_calls = (terms_[kSet] & kCountsCalls) != 0;
+  shim.times_calls = shim.counts_calls && (terms_[kSet] & kTimesCalls) != 0;
   if (terms_[kNoDevices] == 0) {
     return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_CONFIG=devices=0: there "
            "are none)";

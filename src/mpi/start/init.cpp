@@ -151,7 +151,8 @@ void end() {
     shim.rank->quiesce();
     (void)anywhere(false);
   }
-  shim.counts_calls = shim.traces_calls = false;
+  if (shim.times_calls) time_functions(nullptr);
+  shim.counts_calls = shim.times_calls = shim.traces_calls = false;
   job->statistics.finish(job->world->comm());
   job->pump.close();
   forget_all_comms();
@@ -224,7 +225,7 @@ void begin() {
   const char* why = start_engine(*job->world);
   if (why != nullptr) {
     if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
-    shim.counts_calls = false;
+    shim.counts_calls = shim.times_calls = false;
     job->node.reset();
     job->world.reset();
     stay_with_host("no other rank of this node uses zerohop");
@@ -238,6 +239,12 @@ void begin() {
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);
   if (shim.counts_calls) {
     shim.counts_calls = job->statistics.start(*job->rank, job->world->comm(), job->options.get_text(Opt::kStats));
+    shim.times_calls = shim.times_calls && shim.counts_calls;
+    if (shim.counts_calls) job->rank->count_by_receiver();
+    if (shim.times_calls) {
+      job->rank->time_waits();
+      time_functions(&job->rank->account());
+    }
   }
   job->ends_with_self = end_with_self();
   say_start();

@@ -9,14 +9,11 @@
 #include "mpi/start/launcher.h"
 #include "mpi/start/settings.h"
 #include "mpi/wrap.h"
+#include "os/clock.h"
+#include "p2p/counters.h"
 
 namespace zh::mpi {
 namespace {
-
-const char* const kWrapperNames[] = {
-#define ZH_F(name) #name,
-#include "mpi/entry/functions.table"
-};
 
 /// What a function of blocking.table leads to.
 template <auto kMember>
@@ -33,19 +30,48 @@ void* const kWrappers[] = {
 #define ZH_B(name) reinterpret_cast<void*>(&Pass<&Host::name>::call),
 #include "mpi/entry/functions.table"
 };
-constexpr unsigned kCount = sizeof(kWrapperNames) / sizeof(kWrapperNames[0]);
+constexpr unsigned kCount = kFunctions;
+
+/// Where nobody asks for times: calls that were begun while somebody did.
+p2p::TimedCount unasked[kFunctions + 1];
+p2p::TimedCount* function_times = unasked;
+static_assert(kFunctions < p2p::AccountShm::kFunctions);
+
+/// Times kFunction, which has that number.
+template <auto kFunction, uint16_t kNumber>
+struct Timed;
+template <typename Result, typename... Arguments, Result (*kFunction)(Arguments...), uint16_t kNumber>
+struct Timed<kFunction, kNumber> {
+  static Result call(Arguments... arguments) {
+    const uint64_t begin = os::ticks();
+    const Result result = kFunction(arguments...);
+    function_times[kNumber].add(os::ticks() - begin);
+    return result;
+  }
+};
+
+void* const kTimed[] = {
+#define ZH_F(name) reinterpret_cast<void*>(&Timed<&wrap::name, function_number(#name)>::call),
+#define ZH_B(name) reinterpret_cast<void*>(&Timed<&Pass<&Host::name>::call, function_number(#name)>::call),
+#include "mpi/entry/functions.table"
+};
 
 ModuleArgs given{};
 
 /// `all`: every function is ours; else only those that the host lacks.
-void fill_slots(const ModuleArgs& args, bool all) {
+void fill_slots(const ModuleArgs& args, bool all, void* const* wrappers = kWrappers) {
   for (unsigned i = 0; i < kCount; ++i) {
-    void* theirs = all ? nullptr : host_symbol(args.host, kWrapperNames[i]);
-    set_slot(args.slots, kCount, args.profilers, i, theirs != nullptr ? theirs : kWrappers[i]);
+    void* theirs = all ? nullptr : host_symbol(args.host, kFunctionNames[i]);
+    set_slot(args.slots, kCount, args.profilers, i, theirs != nullptr ? theirs : wrappers[i]);
   }
 }
 
 }  // namespace
+
+void time_functions(p2p::AccountShm* account) {
+  function_times = account != nullptr ? account->functions : unasked;
+  fill_slots(given, true, account != nullptr ? kTimed : kWrappers);
+}
 
 void leave_to_host() {
   shim.enabled = false;
@@ -56,7 +82,7 @@ void leave_to_host() {
 
 extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(const zh::mpi::ModuleArgs* args) {
   using namespace zh::mpi;
-  if (args->n_slots != kCount || args->hash != table_hash(kWrapperNames, kCount)) {
+  if (args->n_slots != kCount || args->hash != table_hash(kFunctionNames, kCount)) {
     return "libzerohop.so and its module are of different versions";
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;

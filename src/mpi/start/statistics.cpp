@@ -71,6 +71,34 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+std::string seconds(uint64_t ticks) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6f", static_cast<double>(ticks) / os::ticks_per_us() * 1e-6);
+  return text;
+}
+
+/// The time in functions and in waits, of a rank that has been counting for so long.
+std::string times_json(const p2p::AccountShm& account, uint64_t ns) {
+  constexpr const char* kWaits[p2p::AccountShm::kWaits] = {"",            "in_host",     "untold",
+                                                           "for_message", "for_receive", "for_members"};
+  char wall[32];
+  std::snprintf(wall, sizeof wall, "%.6f", static_cast<double>(ns) * 1e-9);
+  std::string calls;
+  for (size_t i = 0; i < kFunctions; ++i) {
+    const p2p::TimedCount& f = account.functions[i + 1];
+    if (f.times == 0) continue;
+    calls += std::string(calls.empty() ? "" : ",") + R"({"call":"MPI_)" + kFunctionNames[i] + R"(","calls":)" +
+             std::to_string(f.times) + R"(,"seconds":)" + seconds(f.ticks) + "}";
+  }
+  std::string waits;
+  for (size_t i = 1; i < p2p::AccountShm::kWaits; ++i) {
+    const p2p::TimedCount& w = account.waits[i];
+    waits += std::string(waits.empty() ? "" : ",") + '"' + kWaits[i] + R"(":{"times":)" + std::to_string(w.times) +
+             R"(,"seconds":)" + seconds(w.ticks) + "}";
+  }
+  return std::string(R"({"wall_s":)") + wall + R"(,"calls":[)" + calls + R"(],"waits":{)" + waits + "}}";
+}
+
 std::string date_now() {
   const auto now = static_cast<std::time_t>(os::seconds_since_1970());
   std::tm parts{};
@@ -205,6 +233,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
 
   rank_ = &rank;
   started_ns_ = os::now_ns();
+  timed_ = shim.times_calls;
   head_ = std::string("{\"schema\": 1, \"version\": \"" ZH_VERSION "\", \"host\": \"") + ZH_ABI_NAME +
           "\",\n\"host_version\": " + quoted(host_version()) + ",\n\"started\": \"" + date_now() +
           "\", \"job\": " + quoted(id) + ", \"world_size\": " + std::to_string(world_size) +
@@ -270,6 +299,14 @@ void Statistics::write_so_far(bool all) {
   }
 }
 
+/// A rank's object with what the shim has counted there.
+std::string Statistics::with_calls(std::string object, const p2p::AccountShm& account) const {
+  object.pop_back();
+  object += ",\"calls\":" + calls_json(account.calls);
+  if (timed_) object += ",\"time\":" + times_json(account, os::now_ns() - started_ns_);
+  return object + "}";
+}
+
 /// Without a lock: what `n` ranks of this node have told.
 std::string Statistics::so_far(uint32_t first, uint32_t n) const {
   const node::Node& node = rank_->node();
@@ -286,9 +323,7 @@ std::string Statistics::so_far(uint32_t first, uint32_t n) const {
       lost += (lost.empty() ? "" : ",") + std::to_string(node.world_rank(i));
     }
     if (i < first || i >= first + n) continue;
-    std::string object = rank_->told_json(i);
-    object.pop_back();
-    ranks += (ranks.empty() ? "\n" : ",\n") + object + ",\"calls\":" + calls_json(account.calls) + "}";
+    ranks += (ranks.empty() ? "\n" : ",\n") + with_calls(rank_->told_json(i), account);
   }
   if (!lost.empty() && end == "\"running\"") end = "\"a rank died\"";
   if (!lost.empty()) end += ", \"dead_ranks\": [" + lost + "]";
@@ -391,9 +426,7 @@ void Statistics::finish(MPI_Comm world) {
   end_watch();
   const bool somebody_died = dead() != 0;
   if (!somebody_died) rank_->account().end.set(kFinalized);
-  std::string mine = rank_->stats_json();
-  mine.pop_back();
-  mine += ",\"calls\":" + calls_json(rank_->account().calls) + "}";
+  const std::string mine = with_calls(rank_->stats_json(), rank_->account());
   int error = 0;
   if (each_its_own_) {
     error = write(path_, document("\"MPI_Finalize\"", "\n" + mine));

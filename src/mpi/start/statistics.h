@@ -33,6 +33,7 @@ class Statistics {
   void told_of_aborts();
   void write_so_far(bool all);
   [[nodiscard]] std::string so_far(uint32_t first, uint32_t n) const;
+  [[nodiscard]] std::string with_calls(std::string object, const p2p::AccountShm& account) const;
   [[nodiscard]] std::string document(const std::string& end, const std::string& ranks) const;
   int write(const std::string& name, const std::string& text);
   void complain(int error) const;
@@ -44,6 +45,7 @@ class Statistics {
   bool each_its_own_ = false;  ///< each rank has a file of its own
   bool in_place_ = false;      ///< the file is no regular one: written once, as it is
   uint64_t started_ns_ = 0;
+  bool timed_ = false;  ///< functions and waits are
   pthread_t watcher_{};
   bool has_watcher_ = false;
   Atomic<uint32_t> called_;  ///< futex word of the watcher
