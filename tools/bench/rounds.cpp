@@ -53,8 +53,13 @@ const LaunchRecord* Rounds::launch(const std::string& group, int round, int roun
       problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
   const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
   const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
-  fmt::print(stderr, "[{:6.1f} s] round {}{} {} {} {} {:.1f} s {}\n", elapsed(), round + 1, of, group, p.host->name,
-             kind, r.wall_s, placement);
+  ++made_;
+  if (round == 0) in_first_round_ = made_;
+  const int to_come = in_first_round_ * rounds - made_;
+  const std::string left =
+      round > 0 && to_come > 0 ? fmt::format(", about {:.0f} s left", elapsed() * to_come / made_) : "";
+  fmt::print(stderr, "[{:6.1f} s{}] round {}{} {} {} {} {:.1f} s {}\n", elapsed(), left, round + 1, of, group,
+             p.host->name, kind, r.wall_s, placement);
   if (!problem.empty()) {
     ++failures_;
     return nullptr;

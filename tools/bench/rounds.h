@@ -53,6 +53,8 @@ class Rounds {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Launches launches_;
   int failures_ = 0;
+  int made_ = 0;            ///< launches
+  int in_first_round_ = 0;  ///< ... which the others repeat
 };
 
 }  // namespace zh::tools
