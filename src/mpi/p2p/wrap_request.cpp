@@ -285,9 +285,34 @@ int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* st
   return many.result();
 }
 
+/// The host's requests that MPI_Request_get_status has called complete. MPICH's MPI_Test calls those of files an error
+/// from then on; its MPI_Wait does not.
+class ToldComplete {
+ public:
+  void add(MPI_Request handle) {
+    const TableLock lock(mutex_);
+    std::erase(handles_, handle);
+    if (handles_.size() == kMost) handles_.erase(handles_.begin());
+    handles_.push_back(handle);
+  }
+  /// Whether it was there. A newer request may have its handle: of nothing but waiting for it in the host.
+  bool take(MPI_Request handle) {
+    const TableLock lock(mutex_);
+    return std::erase(handles_, handle) != 0;
+  }
+
+ private:
+  static constexpr size_t kMost = 64;
+  std::mutex mutex_;
+  std::vector<MPI_Request> handles_;  ///< the latest
+};
+ToldComplete told_complete;
+
 /// Waits for one request of the host. Errors have been raised.
 int wait_for_host(MPI_Request* handle, MPI_Status* status) {
-  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
+  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL || told_complete.take(*handle)) {
+    return host.Wait(handle, status);
+  }
   int flag = 0;
   int error = MPI_SUCCESS;
   const auto look = [&] {
@@ -424,7 +449,9 @@ int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
   UserRequest* request = own(handle);
   if (request == nullptr) {
     turn_once();
-    return host.Request_get_status(handle, flag, status);
+    const int error = host.Request_get_status(handle, flag, status);
+    if (error == MPI_SUCCESS && *flag != 0 && handle != MPI_REQUEST_NULL) told_complete.add(handle);
+    return error;
   }
   *flag = look(request) ? 1 : 0;
   if (*flag == 0) {
