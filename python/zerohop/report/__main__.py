@@ -19,7 +19,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
 
     ZEROHOP_STATS=stats.json mpiexec -n 8 {MEASURE} ./app    run, and measure time as well
     zerohop report stats.json                       the lines here, the rest as stats.html
-    zerohop report rank-*.json -o job.html          a job that left a file for each rank (%%r in the name)
+    zerohop report rank-*.json -o job.html          a job that left a file for each rank (%r in the name)
     zerohop report stats.json --text | less         everything as text, no page
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 
+from zerohop.report.document import word
+
 MOST_ASKED = 40  # calls; each takes about 10 ms
 PATIENCE_S = 10
 
@@ -33,9 +35,9 @@ def in_force(zerohop: str, host: str, row: dict, nodes: int) -> str:
     size = row["bytes_per_call"] / (ranks if name == "alltoall" else 1)
     nodes = nodes if nodes and ranks % nodes == 0 else 1
     words = ("info", "--collective", name, "--size", str(int(size)), "--ranks", str(ranks), "--nodes", str(nodes))
-    told = ask(zerohop, *words) or {}
-    under = told.get("under", {}).get(host)
-    return f"{under['algorithm']} ({under['source']})" if under else ""
+    told = ask(zerohop, *words)
+    found, source = word(told, "under", host, "algorithm"), word(told, "under", host, "source")
+    return f"{found} ({source})" if found else ""
 
 
 def add_considered(summary: dict, zerohop: str) -> None:

@@ -11,7 +11,6 @@ from zerohop.report.text import amount, percent, seconds, times, whole
 MOST_LINES = 10
 LARGE = 512 << 10  # bytes from which on one copy pays between all ranks
 SMALL = "<1K"
-UNFINISHED = "counters are those of that moment, and only of ranks on its first node"
 TRY = "A run before and one after tell the gain: `zerohop compare`"
 WAITED = {
     "for_message": ("for messages that were sent late", "let the senders send earlier, or balance their work"),
@@ -41,7 +40,12 @@ def ended(s: dict) -> Iterator[Line]:
             "MPI_Abort": "was ended by MPI_Abort in rank {:.0f} (code {:.0f})".format(*job["abort"]),
             "a rank died": f"lost {times(len(job['dead_ranks']), 'rank')}: {dead}",
         }.get(job["end"], f"ended by: {job['end']}")
-        yield line(f"The job {how}: {UNFINISHED}.", end=job["end"])
+        of = (
+            f", of {whole(job['ranks'])} of {whole(job['world_size'])} ranks"
+            if job["ranks"] < job["world_size"]
+            else ""
+        )
+        yield line(f"The job {how}: the counters are those of that moment{of}.", end=job["end"])
     elif job["ranks"] < job["world_size"]:
         missing = job["world_size"] - job["ranks"]
         text = f"{times(missing, 'rank')} of {whole(job['world_size'])} told nothing here: give the files of all ranks."
@@ -202,7 +206,7 @@ def distances(s: dict) -> Iterator[Line]:
 
 def single_copies(s: dict) -> Iterator[Line]:
     once = sum(w["bytes"] for w in s["sent"]["ways"] if w["way"] in ("cma", "ko", "mapped"))
-    if s["sent"]["bytes"]:
+    if s["sent"]["bytes"] >= LARGE:
         share = once / s["sent"]["bytes"]
         text = f"{percent(share)} of {amount(s['sent']['bytes'])} sent inside nodes went straight, in one copy."
         yield line(text, bytes=once, share=share)
