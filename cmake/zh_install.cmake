@@ -20,9 +20,9 @@ endif()
 install(TARGETS zerohop_p2p EXPORT zerohop LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/zerohop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# What `zerohop model report` and `bench apps` are written in.
+# What `zerohop report`, `model report` and `bench apps` are written in.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/zerohop DESTINATION ${CMAKE_INSTALL_DATADIR}/zerohop/python
-        FILES_MATCHING PATTERN "*.py")
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.html")
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zerohop)
 install(EXPORT zerohop NAMESPACE zerohop:: DESTINATION ${package_dir} FILE zerohopConfig.cmake)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/zerohopConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -52,6 +52,8 @@ constexpr const char* kDescription =
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
     "  zerohop info                         variables in force and what is usable here\n"
+    "  zerohop report stats.json            what limited a job, who talked to whom, who waited\n"
+    "  zerohop compare a.json b.json        what changed between two runs\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"
     "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
     "  zerohop tune                         what is known of costs here, measuring, choosing by a model\n"

@@ -22,6 +22,8 @@ void add_model_command(CLI::App& app);
 void add_tune_command(CLI::App& app);
 /// The figures of the papers.
 void add_reproduce_command(CLI::App& app);
+/// `report` and `compare`: of the files of ZEROHOP_STATS.
+void add_report_commands(CLI::App& app);
 
 /// What a subcommand's callback leaves behind for main(): the process's exit code.
 extern int exit_code;

@@ -68,4 +68,9 @@ void add_reproduce_command(CLI::App& app) {
                      "The figures and tables of the five papers, measured or modelled here");
 }
 
+void add_report_commands(CLI::App& app) {
+  add_python_command(app, "report", "report", "What the statistics of a job say: a page, and lines of what limited it");
+  add_python_command(app, "compare", "report.compare", "What changed between the statistics of two runs");
+}
+
 }  // namespace zh::tools

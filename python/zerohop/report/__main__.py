@@ -1,0 +1,119 @@
+"""The command line of `zerohop report`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from zerohop.report import MEASURE, considered, drawings, page, text
+from zerohop.report.document import Refused, join
+from zerohop.report.rules import lines_of
+from zerohop.report.sections import sections_of
+from zerohop.report.summary import summary_of
+from zerohop.reproduce import plots
+
+ABOUT = f"""What a job's statistics say: ten lines of what limited it, what to try and what that would gain; then who
+talks to whom, how bytes went, where the time went, who waited, how collectives were served. The page needs no network.
+
+    ZEROHOP_STATS=stats.json mpiexec -n 8 {MEASURE} ./app    run, and measure time as well
+    zerohop report stats.json                       the lines here, the rest as stats.html
+    zerohop report rank-*.json -o job.html          a job that left a file for each rank (%r in the name)
+    zerohop report stats.json --text | less         everything as text, no page
+    zerohop report stats.json --svg pictures        the pictures as files, for a paper
+"""
+LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
+CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="zerohop report", description=ABOUT, epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
+    p.add_argument("files", nargs="+", metavar="stats.json", help="what ZEROHOP_STATS named; all files of one job")
+    p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the page (default: the first file's name, .html)")
+    p.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
+    p.add_argument("--json", action="store_true", help="print the numbers and lines as JSON; a page only with -o")
+    p.add_argument("--svg", type=Path, metavar="FOLDER", help="write each picture there")
+    p.add_argument("--png", type=Path, metavar="FOLDER", help="the same, as PNG")
+    return p
+
+
+def section_text(section: dict, width: int) -> str:
+    lines = ["", text.bold(section["title"])]
+    lines += [text.wrapped(section["intro"], width)] if section["intro"] else []
+    for t in section["tables"]:
+        units = [unit for _, unit in t["head"]]
+        cells = [[text.shown(v, u) for v, u in zip(row, units, strict=True)] for row in t["rows"]]
+        lines += ["", f"{t['caption']}:", text.table([title for title, _ in t["head"]], cells, units, width)]
+    return "\n".join(lines + [text.wrapped(note, width) for note in section["notes"]])
+
+
+def about(job: dict) -> str:
+    ranks = f"{text.times(job['world_size'], 'rank')} on {text.times(job['nodes'], 'node')}"
+    return (
+        f"{job['command'] or 'a job'}: {ranks}, under {job['host_version'] or job['host'] or 'an unknown MPI library'}"
+    )
+
+
+def refuse(command: str, why: object, code: int) -> int:
+    print(f"zerohop {command}: {why}", file=sys.stderr)
+    return code
+
+
+def write_page(command: str, path: Path, *parts) -> int:
+    """The exit code; tells on standard error what became of the page."""
+    if page.missing():
+        return refuse(command, page.WANTED, 1)
+    try:
+        path.write_text(page.page(*parts), encoding="utf-8")
+    except OSError as why:
+        return refuse(command, f"{path}: {why.strerror}. Name another file with -o.", 1)
+    return refuse(command, f"the page is {path}", 0)
+
+
+def write_pictures(command: str, sections: list[dict], folders: dict[str, Path | None]) -> int:
+    wanted = {kind: folder for kind, folder in folders.items() if folder}
+    if wanted and plots.pyplot() is None:
+        return refuse(command, drawings.WANTED, 1)
+    for kind, folder in wanted.items():
+        try:
+            drawings.write(sections, folder, kind)
+        except OSError as why:
+            return refuse(command, f"{folder}: {why.strerror}. Name another folder with --{kind}.", 1)
+    return 0
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    try:
+        summary = summary_of(join(arguments.files))
+    except Refused as why:
+        return refuse("report", why, 2)
+    considered.add_considered(summary, arguments.zerohop)
+    summary["lines"] = lines_of(summary)
+    lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
+    if arguments.json:
+        print(json.dumps(summary, indent=1))
+    else:
+        print(text.wrapped(about(summary["job"]), width), text.numbered(lines, width), sep="\n")
+    if arguments.text:
+        print(*(section_text(s, width) for s in sections), sep="\n")
+    code = write_pictures("report", sections, {"svg": arguments.svg, "png": arguments.png})
+    output = arguments.output
+    if output is None and not (arguments.text or arguments.json):
+        output = Path(Path(arguments.files[0]).with_suffix(".html").name)
+    if output:
+        sys.stdout.flush()
+        title = f"Report of {summary['job']['command'] or 'a job'}"
+        code = write_page("report", output, title, about(summary["job"]), LEAD, lines, sections) or code
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        sys.exit(1)
