@@ -57,7 +57,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_650,
+    "lines of src": 46_760,
     "lines of tools": 10_050,
     "lines of tests": 59_010,
     "lines of bench": 6_165,
