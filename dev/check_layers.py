@@ -47,6 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "model": {"cli", "bench"},
         "tune": {"cli", "bench", "model"},
         "doctor": {"cli", "bench"},
+        "top": {"cli"},
         "info": {"cli", "bench", "model", "doctor"},
     },
 }
@@ -58,15 +59,15 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 46_760,
-    "lines of tools": 10_050,
-    "lines of tests": 59_010,
+    "lines of tools": 11_799,
+    "lines of tests": 59_545,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
     "lines of python": 4_360,
     "words of pages": 36_610,
     "variables": 13,
-    "leaf commands": 13,
+    "leaf commands": 14,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|add_python_command\(\S+ |\bb\.name = )"(?!bench|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

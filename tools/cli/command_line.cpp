@@ -51,6 +51,7 @@ constexpr const char* kDescription =
     "it already uses.\n\n"
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
+    "  zerohop top                          what the ranks of a running job do, and for whom they wait\n"
     "  zerohop info                         variables in force and what is usable here\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"
     "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
@@ -112,7 +113,7 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
       break;
     }
     if (word.empty() || word[0] != '-') break;
-    if (word == "-o" || word == "--option" || word == "--library") ++i;
+    if (word == "-o" || word == "--option" || word == "--library" || word == "--hang-report") ++i;
   }
   return arguments;
 }
