@@ -58,9 +58,9 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_760,
-    "lines of tools": 11_799,
-    "lines of tests": 59_545,
+    "lines of src": 46_797,
+    "lines of tools": 11_818,
+    "lines of tests": 59_572,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
