@@ -310,6 +310,7 @@ STAGES = [
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
     Stage("machines with kernels of their own", "cf", script_stage("tests/mpi/kernels.py", timeout_s=600)),
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
+    Stage("jobs looked at from outside", "cf", script_stage("tests/mpi/top.py", timeout_s=900)),
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("applications, 2 ranks", "c", script_stage("tests/mpi/apps.py", "--ranks", "2", timeout_s=600)),
     Stage("applications", "f", script_stage("tests/mpi/apps.py", timeout_s=900)),

@@ -47,6 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "model": {"cli", "bench"},
         "tune": {"cli", "bench", "model"},
         "doctor": {"cli", "bench"},
+        "top": {"cli"},
         "info": {"cli", "bench", "model", "doctor"},
     },
 }
@@ -57,16 +58,16 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_650,
-    "lines of tools": 10_060,
-    "lines of tests": 59_559,
+    "lines of src": 47_375,
+    "lines of tools": 11_840,
+    "lines of tests": 60_650,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
     "lines of python": 5_775,
-    "words of pages": 37_036,
+    "words of pages": 37_580,
     "variables": 13,
-    "leaf commands": 15,
+    "leaf commands": 16,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|add_python_command\(\S+ |\bb\.name = )"(?!bench|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

@@ -70,7 +70,7 @@ class Rank {
   /// and so do collectives that need neither the host nor the program, in the helper thread. They may nest, and several
   /// threads may be in them.
   /// `function`: see called().
-  void enter_host(uint16_t function);
+  void enter_host(uint16_t function = 0);
   void leave_host();
 
   // For whoever looks at the job from outside (p2p/activity.h).

@@ -184,7 +184,10 @@ Status Joiner::map() {
   if (std::memcmp(base, &header_, sizeof header_) != 0) {
     return {Code::kInvalid, "the segment that was reached is not this job's"};
   }
-  at<SlotShm>(base, header_.slots)[node_->self_].token.store_release(*private_token_);  // N2 -> N2
+  SlotShm& own = at<SlotShm>(base, header_.slots)[node_->self_];
+  own.pid_namespace.store_relaxed(card(node_->self_).pid_namespace);
+  own.pid.store_relaxed(static_cast<uint32_t>(card(node_->self_).pid));
+  own.token.store_release(*private_token_);  // N2 -> N2
   join_module();
   return kOk;
 }

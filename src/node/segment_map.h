@@ -43,7 +43,7 @@ static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 120);
 /// One rank's place for joining.
 /// Writers: all fields by the slot's rank; `secret` by the leader alone, before another rank maps the segment.
 /// Readers: all (token, word, met, failed, secret), the partner of a measurement (ball), ranks that sleep while others
-/// measure (measured).
+/// measure (measured), whoever looks at the job from outside (pid, pid_namespace).
 /// Invariant: token is 0 or the rank's token; ball and met only rise; measured is 0, then 1; failed is 0, or the
 /// meeting that comes next or came last. Memory as it is at one moment tells only of the last two.
 /// Wrap: ball takes each value once per join; a start has few meetings.
@@ -51,12 +51,14 @@ static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 120);
 /// lives.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
-  Atomic<uint64_t> word;      ///< Node::leave_word()
-  uint64_t secret[4];         ///< of the node's ranks, for the kernel module
-  Atomic<uint32_t> measured;  ///< this rank has ended its measurements
-  Atomic<uint32_t> met;       ///< meetings (Node::agree) that it has come to
-  Atomic<uint32_t> failed;    ///< the meeting at which it had failed
-  std::byte pad[kPairBytes - 6 * sizeof(uint64_t) - 3 * sizeof(Atomic<uint32_t>)];
+  Atomic<uint64_t> word;           ///< Node::leave_word()
+  uint64_t secret[4];              ///< of the node's ranks, for the kernel module
+  Atomic<uint32_t> measured;       ///< this rank has ended its measurements
+  Atomic<uint32_t> met;            ///< meetings (Node::agree) that it has come to
+  Atomic<uint32_t> failed;         ///< the meeting at which it had failed
+  Atomic<uint32_t> pid;            ///< of the rank's process; 0 until it has mapped the segment
+  Atomic<uint64_t> pid_namespace;  ///< its inode, in which `pid` means something
+  std::byte pad[kPairBytes - 7 * sizeof(uint64_t) - 4 * sizeof(Atomic<uint32_t>)];
   Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
   std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
 

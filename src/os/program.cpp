@@ -1,10 +1,12 @@
 #include "os/program.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -123,6 +125,38 @@ int execute(const std::string& path, const std::vector<std::string>& arguments) 
     execv(shell.c_str(), with_shell.data());
   }
   return errno;
+}
+
+namespace {
+/// What a launcher has opened for its rank it sees the end of.
+void close_all_but_standard_error() {
+  std::vector<int> open_ones;
+  DIR* folder = opendir("/proc/self/fd");
+  while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
+    if (const int fd = std::atoi(entry->d_name); fd > STDERR_FILENO) open_ones.push_back(fd);
+  }
+  for (const int fd : open_ones) close(fd);
+  const int nothing = open("/dev/null", O_RDWR);
+  dup2(nothing, STDIN_FILENO);
+  dup2(nothing, STDOUT_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
+}
+}  // namespace
+
+int start_apart(const std::string& path, const std::vector<std::string>& arguments) {
+  if (access(path.c_str(), X_OK) != 0) return errno;
+  const pid_t between = fork();
+  if (between < 0) return errno;
+  if (between == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    close_all_but_standard_error();
+    unsetenv("LD_PRELOAD");
+    execute(path, arguments);
+    _exit(0);
+  }
+  while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
+  return 0;
 }
 
 }  // namespace zh::os

@@ -1,4 +1,4 @@
-// Finding, looking into and starting a program. Called by `zerohop run`; refuses to know what is preloaded and why.
+// Finding, looking into and starting programs. Called by `zerohop run`; refuses to know what is preloaded and why.
 #pragma once
 
 #include <string>
@@ -28,5 +28,8 @@ struct ProgramKind {
 void set_variable(const std::string& name, const std::string& value);
 /// Replaces this process; returns errno if that fails.
 int execute(const std::string& path, const std::vector<std::string>& arguments);
+/// Starts a program of which this process, and what it becomes, sees nothing: it is no child, gets no signal of the
+/// group, holds nothing open but the standard error and preloads nothing. errno, or 0.
+int start_apart(const std::string& path, const std::vector<std::string>& arguments);
 
 }  // namespace zh::os

@@ -51,6 +51,7 @@ constexpr const char* kDescription =
     "it already uses.\n\n"
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
+    "  zerohop top                          what the ranks of a running job do, and for whom they wait\n"
     "  zerohop info                         variables in force and what is usable here\n"
     "  zerohop report stats.json            what limited a job, who talked to whom, who waited\n"
     "  zerohop compare a.json b.json        what changed between two runs\n"
@@ -114,7 +115,7 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
       break;
     }
     if (word.empty() || word[0] != '-') break;
-    if (word == "-o" || word == "--option" || word == "--library") ++i;
+    if (word == "-o" || word == "--option" || word == "--library" || word == "--hang-report") ++i;
   }
   return arguments;
 }

@@ -20,6 +20,7 @@ void add_schedule_command(CLI::App& app);
 /// The parent of `model report`.
 void add_model_command(CLI::App& app);
 void add_tune_command(CLI::App& app);
+void add_top_command(CLI::App& app);
 /// The figures of the papers.
 void add_reproduce_command(CLI::App& app);
 /// `report` and `compare`: of the files of ZEROHOP_STATS.
@@ -36,8 +37,13 @@ extern int exit_code;
 [[nodiscard]] std::string today();
 /// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
 [[nodiscard]] int launched_rank();
+/// Its number among the job's ranks on this machine, as far as the launcher tells; else as launched_rank().
+[[nodiscard]] int launched_local_rank();
 /// Ranks of the job on this machine by the launchers' variables; 0 if unknown.
 [[nodiscard]] int launched_local_ranks();
+
+/// Of "30", "30s", "2m" or "1h", in nanoseconds; 0 of anything else.
+[[nodiscard]] uint64_t patience_ns_of(const std::string& text);
 
 /// A command that is `python3 -m zerohop.<module>`, which is told this command, and all that stands behind its name.
 void add_python_command(CLI::App& parent, const std::string& name, const std::string& module, const std::string& about);

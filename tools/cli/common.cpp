@@ -1,4 +1,5 @@
 // What several subcommands need: the exit code, the library's place, files of results, the day, the launcher's hints.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -57,9 +58,25 @@ int launched_rank() {
   return first_number(names, 0);
 }
 
+int launched_local_rank() {
+  const char* const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                               "PALS_LOCAL_RANKID",          "SLURM_LOCALID",
+                               "FLUX_TASK_LOCAL_ID",         nullptr};
+  return first_number(names, launched_rank());
+}
+
 int launched_local_ranks() {
   const char* const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE", nullptr};
   return first_number(names, 0);
+}
+
+uint64_t patience_ns_of(const std::string& text) {
+  constexpr size_t kMostDigits = 6;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = text.substr(digits);
+  if (digits == 0 || digits > kMostDigits) return 0;
+  const uint64_t seconds = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  return std::strtoull(text.c_str(), nullptr, 10) * seconds * 1'000'000'000;
 }
 
 }  // namespace zh::tools

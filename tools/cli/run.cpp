@@ -1,5 +1,5 @@
 // `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it
-// starts no process and waits for none.
+// starts no process that the program or the launcher could see, and waits for none.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +28,7 @@ constexpr int kNotFound = 127;
 struct RunArguments {
   std::vector<std::string> options;
   std::string library;
+  std::string hang_report;
   bool dry = false;
 };
 
@@ -94,6 +95,15 @@ std::string plain_name(const std::string& library) {
   return "";
 }
 
+/// One for the ranks of this machine.
+void start_watcher(const std::string& patience) {
+  if (launched_local_rank() != 0) return;
+  const std::string program = os::own_folder() + "/zerohop-tools";
+  const std::string pid = std::to_string(getpid());
+  const int error = os::start_apart(program, {program, "top", "--hang-report", patience, "--pid", pid});
+  if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
+}
+
 int run(const RunArguments& arguments, const std::vector<std::string>& command) {
   if (command.empty()) {
     run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
@@ -129,6 +139,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
                 shell_quoted(words).c_str());
     return 0;
   }
+  if (!arguments.hang_report.empty() && why_not.empty()) start_watcher(arguments.hang_report);
   const int error = os::execute(path, command);
   run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;
@@ -150,6 +161,14 @@ void add_run_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--library", arguments->library,
                       "libzerohop.so to preload instead of the one beside this command");
+  command
+      ->add_option("--hang-report", arguments->hang_report,
+                   "Tell on standard error when nothing has moved on this machine for so long, as 30, 30s or 2m, while "
+                   "a rank waits: what each rank waits for, and who is to blame")
+      ->type_name("TIME")
+      ->check([](const std::string& text) {
+        return patience_ns_of(text) != 0 ? "" : "no time: " + text + " (for example 30, 30s or 2m)";
+      });
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();
   command->callback([arguments, command] {

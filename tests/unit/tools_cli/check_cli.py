@@ -19,14 +19,25 @@ class Cli(Case):
         return zerohop("run", "--library", self.lib, *args, **env)
 
     def test_help_teaches(self):
-        commands = ("run", "info", "tune", "doctor", "schedule", "bench", "bench p2p", "bench coll", "bench algorithms")
+        commands = (
+            "run",
+            "info",
+            "tune",
+            "doctor",
+            "top",
+            "schedule",
+            "bench",
+            "bench p2p",
+            "bench coll",
+            "bench algorithms",
+        )
         for args in ([], ["--help"], *([*command.split(), "--help"] for command in commands)):
             r = zerohop(*args)
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
     def test_help_fits_the_terminal(self):
-        parts = ("run", "info", "doctor", "tune", "schedule", "bench", "bench raw", "bench breakdown", "model")
+        parts = ("run", "info", "doctor", "tune", "top", "schedule", "bench", "bench raw", "bench breakdown", "model")
         for command in ("", *parts):
             for line in zerohop(*command.split(), "--help").stdout.splitlines():
                 self.assertLessEqual(len(line), 80, (command, line))
@@ -51,6 +62,22 @@ class Cli(Case):
     def test_run_takes_the_end_of_its_options(self):
         r = self.run_("-o", "CMA=0", "--", "sh", "-c", 'echo "$PRELOADED $ZEROHOP_CMA $1 $2"', "name", "--", "x")
         self.assertEqual((r.returncode, r.stdout), (0, "yes 0 -- x\n"))
+
+    def test_run_starts_a_watcher_that_nobody_sees(self):
+        # Its end is seen too: this waits for the end of all that hold the standard error.
+        program = "import os\ntry: os.waitpid(-1, 0)\nexcept ChildProcessError: print(len(os.listdir('/proc/self/fd')))"
+        plain, watched = (self.run_(*o, sys.executable, "-c", program) for o in ((), ("--hang-report", "2m")))
+        self.assertEqual((watched.returncode, watched.stdout, watched.stderr), (0, plain.stdout, ""))
+        self.assertNotEqual(plain.stdout, "")
+        for time in ("0", "s", "2d", "-1", "1.5"):
+            self.refused([([f"--hang-report={time}", "true"], f"no time: {time}")], "run")
+
+    def test_top_says_why_there_may_be_no_job(self):
+        r = zerohop("top", "--once", "--pid", str(os.getpid()))
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        for word in ("ZEROHOP_ENABLE=0", "another user", "container", "zerohop run"):
+            self.assertIn(word, r.stderr)
+        self.refused([(["--pid", "0"], "--pid"), (["--interval", "0.1"], "--interval"), (["--job"], "--job")], "top")
 
     def test_run_prints_what_a_shell_reads(self):
         r = self.run_("--print", "sh", "-c", 'echo $PRELOADED "$1"', "name", "it's")
