@@ -53,7 +53,8 @@ void Rank::name_context(uint64_t context, std::string_view name) {
 
 std::string_view Rank::State::name_of(uint64_t context) const {
   const auto is = [context](const auto& known) {
-    return context == known.first || context == nonblocking_context(known.first) || context == team_context(known.first);
+    return context == known.first || context == nonblocking_context(known.first) ||
+           context == team_context(known.first);
   };
   const auto known = std::find_if(context_names.begin(), context_names.end(), is);
   return known != context_names.end() ? std::string_view(known->second) : std::string_view();

@@ -221,11 +221,13 @@ void CollectiveCall::run_with_others(p2p::Tell told) {
   Internode* internode = rank_.internode();
   bool ended = false;
   while (!ended) {
-    rank_.wait_until([&] {
-      internode->progress();
-      ended = advance(false);
-      return ended || run_->shared_is_next();
-    }, told);
+    rank_.wait_until(
+        [&] {
+          internode->progress();
+          ended = advance(false);
+          return ended || run_->shared_is_next();
+        },
+        told);
     if (ended) break;
     const Rank::NetworkScope patience(rank_);
     run_->share();

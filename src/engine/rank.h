@@ -263,7 +263,7 @@ class Rank {
     uint64_t began_ticks_;
     uint64_t moved_ticks_ = 0;   ///< of these, in turns that moved something; only if waits are timed
     uint64_t latest_ticks_ = 0;  ///< the end of the latest turn; likewise
-    bool told_still_ = false;  ///< ... and nothing has moved since
+    bool told_still_ = false;    ///< ... and nothing has moved since
   };
 
  private:

@@ -96,14 +96,14 @@ struct Rank::State {
   Atomic<uint32_t> company;       ///< the latest answer
   Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads
   Atomic<uint32_t> next_noticed;  ///< by turns; the one found, while it is
-  bool timed = false;  ///< waits are
+  bool timed = false;             ///< waits are
   bool by_receiver = false;
   std::map<int32_t, p2p::Tally> sent_by_host;  ///< by rank of the world
   /// Names that the program has given to communicators, by context. Under the Guard.
   std::vector<std::pair<uint64_t, std::string>> context_names;
   [[nodiscard]] std::string_view name_of(uint64_t context) const;
-  std::string profile_note;       ///< where the choices come from
-  std::string complaint;          ///< one line for the user, on one rank; empty if there is none
+  std::string profile_note;  ///< where the choices come from
+  std::string complaint;     ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;
   pthread_t helper{};
   bool has_helper = false;

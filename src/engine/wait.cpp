@@ -32,10 +32,10 @@ constexpr uint64_t kHostMovesNs = 5000;   // a turn of the host that takes longe
 constexpr uint64_t kStayNs = 10'000'000;  // in a peer's company after a move
 constexpr uint64_t kStayLongNs = 1'600'000'000;  // ... where there is no other CPU, or others have it, which is when
 constexpr uint64_t kLateMoveNs = 500'000;        // ... a move takes so long
-constexpr double kTimedFromUs = 2;          // what is shorter is the way of a message that has been sent
-constexpr uint64_t kTellAfterNs = 100'000;  // a wait that lasts so long tells what it is for
+constexpr double kTimedFromUs = 2;               // what is shorter is the way of a message that has been sent
+constexpr uint64_t kTellAfterNs = 100'000;       // a wait that lasts so long tells what it is for
 constexpr uint64_t kTellEveryNs = 10'000'000;
-constexpr double kReapEveryUs = 5000;            // by the clock: where others have the CPU, turns may take long
+constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
 }  // namespace
 
 // Ranks that are not bound may get one CPU though there are enough, where other programs have the rest. Whoever looks

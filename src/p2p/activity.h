@@ -1,5 +1,6 @@
 // What a rank is in and for whom it waits, for whoever looks at a running job from outside (`zerohop top`). Told by the
-// engine once a wait has lasted, so that calls that do not wait cost nothing. Refuses to know what a call's number means.
+// engine once a wait has lasted, so that calls that do not wait cost nothing. Refuses to know what a call's number
+// means.
 #pragma once
 
 #include <algorithm>

@@ -165,8 +165,8 @@ class Channels {
   shm::Arena annex_;
   std::vector<Channel> peers_;
   std::unique_ptr<Tally[]> sent_to_;  ///< by receiver; null unless asked for
-  std::unique_ptr<Trace> trace_;   ///< null unless ZEROHOP_LOG is debug
-  shm::PayloadRing matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's
+  std::unique_ptr<Trace> trace_;      ///< null unless ZEROHOP_LOG is debug
+  shm::PayloadRing matched_ring_;     ///< for cells of matched transfers, when unexpected messages hold all of a peer's
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()
   LineLimits line_limits_;
   Atomic<uint32_t> expects_;  ///< see expect()

@@ -129,7 +129,7 @@ struct AccountShm {
   CallCounts calls;
   TimedCount functions[kFunctions];  ///< if asked for: by number, of the layer above
   TimedCount waits[kWaits];          ///< likewise: by Activity::Waits, without the time in which anything moved
-  Count end;  ///< how its job ended, in the words of the layer above; 0: it has not
+  Count end;                         ///< how its job ended, in the words of the layer above; 0: it has not
 
   [[nodiscard]] const char* broken_invariant() const { return calls.broken_invariant(); }
 };

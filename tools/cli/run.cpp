@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct RunArguments {
   std::vector<std::string> options;
   std::string library;
   std::string hang_report;
+  std::string report;  ///< the page
   bool dry = false;
 };
 
@@ -104,6 +106,29 @@ void start_watcher(const std::string& patience) {
   if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
 }
 
+/// Where the statistics of a report are: the user's file if there is one, else one beside the page.
+std::string statistics_of(const RunArguments& arguments) {
+  Options options;
+  options.read_environment(environ);
+  for (const std::string& text : arguments.options) {
+    const size_t equal = text.find('=');
+    if (equal != std::string::npos)
+      static_cast<void>(options.set(text.substr(0, equal), text.substr(equal + 1), Source::kCommandLine));
+  }
+  const std::string& named = options.get_text(Opt::kStats);
+  return !named.empty() ? named : std::filesystem::path(arguments.report).replace_extension(".json").string();
+}
+
+/// The page is made when rank 0 has ended, which writes the statistics before.
+void start_reporter(const std::string& page, const std::string& statistics) {
+  if (launched_rank() != 0) return;
+  std::remove(statistics.c_str());  // an older job's
+  const std::string program = os::own_folder() + "/zerohop";
+  const std::string pid = std::to_string(getpid());
+  const int error = os::start_apart(program, {program, "report", "--after", pid, statistics, "-o", page});
+  if (error != 0) run_says("there will be no --report: " + program + ": " + std::strerror(error));
+}
+
 int run(const RunArguments& arguments, const std::vector<std::string>& command) {
   if (command.empty()) {
     run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
@@ -115,7 +140,17 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
              (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
     return s.error() == ENOENT ? kNotFound : kCannotRun;
   }
-  if (!export_options(arguments.options)) return kUsage;
+  std::vector<std::string> options = arguments.options;
+  std::string statistics;
+  if (!arguments.report.empty()) {
+    statistics = statistics_of(arguments);
+    if (statistics.find('%') != std::string::npos) {
+      run_says("--report wants statistics in one file, without a %: " + statistics);
+      return kUsage;
+    }
+    options.insert(options.end(), {"ZEROHOP_STATS=" + statistics, "stats_time=1"});
+  }
+  if (!export_options(options)) return kUsage;
   const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
     run_says(path + " " + why_not + ". It runs without zerohop.");
@@ -140,6 +175,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     return 0;
   }
   if (!arguments.hang_report.empty() && why_not.empty()) start_watcher(arguments.hang_report);
+  if (!arguments.report.empty() && why_not.empty()) start_reporter(arguments.report, statistics);
   const int error = os::execute(path, command);
   run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;
@@ -169,6 +205,11 @@ void add_run_command(CLI::App& app) {
       ->check([](const std::string& text) {
         return patience_ns_of(text) != 0 ? "" : "no time: " + text + " (for example 30, 30s or 2m)";
       });
+  command
+      ->add_option(
+          "--report", arguments->report,
+          "Make a page of what limited the job when it has ended (zerohop report); the statistics lie beside it")
+      ->type_name("FILE.html");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();
   command->callback([arguments, command] {

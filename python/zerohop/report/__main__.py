@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import select
 import sys
 from pathlib import Path
 
@@ -17,8 +20,8 @@ from zerohop.reproduce import plots
 ABOUT = f"""What a job's statistics say: ten lines of what limited it, what to try and what that would gain; then who
 talks to whom, how bytes went, where the time went, who waited, how collectives were served. The page needs no network.
 
-    ZEROHOP_STATS=stats.json mpiexec -n 8 {MEASURE} ./app    run, and measure time as well
-    zerohop report stats.json                       the lines here, the rest as stats.html
+    mpiexec -n 8 {MEASURE} job.html ./app    run, measure, and make the page; its numbers are in job.json
+    zerohop report stats.json                       of another run: the lines here, the rest as stats.html
     zerohop report rank-*.json -o job.html          a job that left a file for each rank (%r in the name)
     zerohop report stats.json --text | less         everything as text, no page
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
@@ -32,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
         prog="zerohop report", description=ABOUT, epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
+    p.add_argument("--after", type=int, metavar="PID", help=argparse.SUPPRESS)  # of zerohop run --report
     p.add_argument("files", nargs="+", metavar="stats.json", help="what ZEROHOP_STATS named; all files of one job")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the page (default: the first file's name, .html)")
     p.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
@@ -86,8 +90,16 @@ def write_pictures(command: str, sections: list[dict], folders: dict[str, Path |
     return 0
 
 
+def await_end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        select.select([os.pidfd_open(pid)], [], [])
+
+
 def main() -> int:
     arguments = parser().parse_args()
+    if arguments.after:
+        await_end(arguments.after)
+        sys.stdout = sys.stderr
     try:
         summary = summary_of(join(arguments.files))
     except Refused as why:

@@ -141,7 +141,8 @@ struct Team::State::NeighborCall {
     if (block == nullptr) {
       s.fail(Code::kInvalid);
     } else if (block->from == kByMessage) {
-      const Code code = s.transfer(member, s.services.recv(s.members[member], s.context, tag(recv.nth[k]), to), to.bytes);
+      const Code code =
+          s.transfer(member, s.services.recv(s.members[member], s.context, tag(recv.nth[k]), to), to.bytes);
       if (code != Code::kNoMemory) return code;
       s.fail(code);
     } else {

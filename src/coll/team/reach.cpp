@@ -241,7 +241,8 @@ Code Team::State::request_fallback(uint32_t member, uint64_t from, uint64_t n, s
   ZH_CHECK_INVARIANT(fallback.broken_invariant(size));
   ZH_CRASH_POINT("team: fallback requested");
   const copy::Buffer data{local, n, nullptr};
-  return transfer(member, to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
+  return transfer(member,
+                  to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
                            : services.recv(members[member], context, kReadTag, data),
                   0);
 }

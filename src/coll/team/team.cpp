@@ -107,7 +107,8 @@ bool Team::State::set_up() {
   if (self == 0) {
     offsets[0] = own;
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
-      code = transfer(i, services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
+      code =
+          transfer(i, services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
     facts.crowded = polls == 1;
     offsets[size] = facts.crowded ? 1 : 0;

@@ -175,8 +175,15 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   const auto fill = reinterpret_cast<ModuleFill>(dlsym(module, kModuleFillName));
   if (fill == nullptr) return "the module has no entry";
   heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
-  const ModuleArgs args{
-      table_hash(kFunctionNames, kCount), host, found.soname, zh_slots, kCount, profilers, enabled, heap, &before_commit};
+  const ModuleArgs args{table_hash(kFunctionNames, kCount),
+                        host,
+                        found.soname,
+                        zh_slots,
+                        kCount,
+                        profilers,
+                        enabled,
+                        heap,
+                        &before_commit};
   return fill(&args);
 }
 

@@ -231,7 +231,8 @@ int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* 
 
 void tell(const UserRequest* request, p2p::Activity* out) {
   if (request->collective != nullptr) return request->collective->tell(out);
-  const bool received = request->kind == UserRequest::Kind::kExchange && look(const_cast<Operation*>(&request->operation));
+  const bool received =
+      request->kind == UserRequest::Kind::kExchange && look(const_cast<Operation*>(&request->operation));
   tell(received ? *request->second : request->operation, out);
 }
 

@@ -79,8 +79,8 @@ std::string seconds(uint64_t ticks) {
 
 /// The time in functions and in waits, of a rank that has been counting for so long.
 std::string times_json(const p2p::AccountShm& account, uint64_t ns) {
-  constexpr const char* kWaits[p2p::AccountShm::kWaits] = {"",            "in_host",     "untold",
-                                                           "for_message", "for_receive", "for_members"};
+  constexpr const char* kWaits[p2p::AccountShm::kWaits] = {
+      "", "in_host", "untold", "for_message", "for_receive", "for_members"};
   char wall[32];
   std::snprintf(wall, sizeof wall, "%.6f", static_cast<double>(ns) * 1e-9);
   std::string calls;

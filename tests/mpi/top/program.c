@@ -17,8 +17,8 @@ static void receive_from(int source) {
   MPI_Recv(buffer, 100, MPI_CHAR, source, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-int main(int argc, char **argv) {
-  const char *what = argc > 1 ? argv[1] : "end";
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "end";
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
