@@ -59,7 +59,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 46_650,
     "lines of tools": 10_060,
-    "lines of tests": 59_559,
+    "lines of tests": 59_560,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
