@@ -11,6 +11,7 @@ ZH_WITHOUT_BROWSER is 1. --shots leaves pictures of the pages. Closing line: `N 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -26,16 +27,28 @@ sys.path.insert(0, str(ROOT / "tests" / "unit" / "tools_cli"))
 import fake_statistics  # noqa: E402
 
 WIDTHS = (360, 800, 1400)
+EVIL = "</script><script>document.title='taken'</script><b>"
 MOST_BYTES = 12 << 20  # of a page of 1,024 ranks
+# Arguments of fake_statistics.document(), by the name of the page.
 DOCUMENTS = {
-    "usual": fake_statistics.document(16, 8, "grid"),
-    "large": fake_statistics.document(1024, 64, "all"),
-    "one": fake_statistics.document(1, 1),
-    "none": fake_statistics.document(0),
-    "other": fake_statistics.document(16, 8, "ring", command=["./heat", "--faster"]),
-    "killed": fake_statistics.document(4, 2, end="running", measured=False, old=True),
+    "usual": {"ranks": 16, "per_node": 8, "pattern": "grid"},
+    "large": {"ranks": 1024, "per_node": 64, "pattern": "all"},
+    "one": {"ranks": 1, "per_node": 1},
+    "none": {"ranks": 0},
+    "killed": {"end": "running", "measured": False, "old": True},
+    "other": {"ranks": 16, "per_node": 8, "command": ["./heat", "--faster"]},
+    "evil": {"command": [EVIL], "host_version": EVIL},
 }
 PATIENCE_MS = 120_000
+
+
+@functools.cache
+def document_of(name: str) -> dict:
+    made = fake_statistics.document(**DOCUMENTS[name])
+    if name == "evil":
+        made["ranks"][0]["fallbacks"] = {EVIL: 1}
+        made["ranks"][0]["time"]["calls"][0]["call"] = EVIL
+    return made
 
 
 class Pages:
@@ -56,7 +69,7 @@ class Pages:
         if page.exists():
             return page
         for document in ("usual", "other") if name == "compare" else (name,):
-            (self.folder / f"{document}.json").write_text(json.dumps(DOCUMENTS[document]))
+            (self.folder / f"{document}.json").write_text(json.dumps(document_of(document)))
         words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json")
         self.run(*words, "-o", page.name)
         return page
@@ -99,7 +112,7 @@ def check_opens(pages: Pages, name: str) -> None:
 
 def check_numbers(pages: Pages) -> None:
     page, _ = pages.open("usual")
-    ranks = DOCUMENTS["usual"]["ranks"]
+    ranks = document_of("usual")["ranks"]
     sent = [row for r in ranks for rows in r["sent"]["by_path"].values() for row in rows]
     assert sum(values(page, "ways", 0, 4)) == sum(row["bytes"] for row in sent)
     sizes = [row["messages"] for r in ranks for row in r["sent"]["by_size"]]
@@ -120,7 +133,7 @@ def check_numbers(pages: Pages) -> None:
 def check_toggles(pages: Pages) -> None:
     page, wrong = pages.open("usual")
     plot = "document.querySelector('.plot.matrix').data[0]"
-    peers = [p for r in DOCUMENTS["usual"]["ranks"] for p in r["peers"]]
+    peers = [p for r in document_of("usual")["ranks"] for p in r["peers"]]
     for choice in ("messages", "bytes"):
         page.locator("#matrix .choice button", has_text=choice).click()
         most = page.evaluate(f"Math.max(...{plot}.z.flat().filter((v) => v !== null))")
@@ -158,19 +171,15 @@ def check_keyboard(pages: Pages) -> None:
 def check_large(pages: Pages) -> None:
     assert pages.make("large").stat().st_size < MOST_BYTES
     page, wrong = pages.open("large")
-    box = page.locator(".plot.matrix").bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.4)
+    plot = page.locator(".plot.matrix")
+    box = plot.bounding_box()
+    plot.hover(position={"x": box["width"] * 0.4, "y": box["height"] * 0.4})
     page.locator("#matrix .pointed", has_text="messages").wait_for()
     assert page.evaluate("document.querySelector('.plot.matrix').layout.shapes.length") >= 2 * 15, "borders of 16 nodes"
     assert not wrong, wrong
 
 
 def check_hostile_texts(pages: Pages) -> None:
-    evil = "</script><script>document.title='taken'</script><b>"
-    document = fake_statistics.document(4, 2, command=[evil], host_version=evil)
-    document["ranks"][0]["fallbacks"] = {evil: 1}
-    document["ranks"][0]["time"]["calls"][0]["call"] = evil
-    DOCUMENTS["evil"] = document
     page, wrong = pages.open("evil")
     assert page.title() != "taken" and page.locator("main b").count() == 0
     assert not wrong, wrong

@@ -13,7 +13,7 @@ MOST_BARS = 1024  # of a picture by rank; more are joined, as means
 MOST_ROWS = 1024  # of a table by rank
 MOST_CALLS = 8  # with a colour of their own
 NOT_MEASURED = f"Not measured: run with `{MEASURE}`."
-OLDER = "This file does not tell it: it is of an older zerohop."
+OLDER = "Not told: an older zerohop wrote the file, or no rank told anything."
 
 
 def section(name: str, title: str, intro: str, *parts: dict | None, notes: tuple[str, ...] = ()) -> dict:

@@ -38,7 +38,7 @@ def whole(n: float) -> str:
 def percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1 %"
-    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 
 def times(n: float, what: str) -> str:
