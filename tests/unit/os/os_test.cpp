@@ -1,5 +1,5 @@
 // The system calls' wrappers against the real system.
-// label not-emulated: TheAddressSpaceLimit|PeerMem[.]Errors|Process[.]Ends
+// label not-emulated: CopyModule[.]SaysWhy|TheAddressSpaceLimit|PeerMem[.]Errors|Process[.]Ends
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
