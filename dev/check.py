@@ -32,6 +32,7 @@ LOGS = BUILD / "check"
 JOBS = int(os.environ.get("ZH_JOBS", os.cpu_count() or 1))
 SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 PYTHON = sys.executable
+PLOTS = str(BUILD / "env" / "plots" / "bin" / "python")
 BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
 MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
@@ -310,6 +311,7 @@ STAGES = [
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
     Stage("machines with kernels of their own", "cf", script_stage("tests/mpi/kernels.py", timeout_s=600)),
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
+    Stage("pages in a browser", "f", command_stage(PLOTS, "tests/report/pages.py", "build/bin/zerohop", timeout_s=900)),
     Stage("jobs looked at from outside", "cf", script_stage("tests/mpi/top.py", timeout_s=900)),
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("applications, 2 ranks", "c", script_stage("tests/mpi/apps.py", "--ranks", "2", timeout_s=600)),

@@ -34,7 +34,7 @@ extern HandleMap<TypeInfo> types;
 /// any type, also none; then `*out` stands for no bytes and nothing is entered.
 int learn_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out);
 
-inline int find_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out) {
+[[gnu::always_inline]] inline int find_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out) {
   *out = types.find(key_of(type));
   if (*out != nullptr) [[likely]]
     return MPI_SUCCESS;
@@ -66,7 +66,7 @@ struct Elements {
 };
 
 /// A null buffer where one is needed, which is an error.
-inline bool lacks_buffer(const Elements& e) {
+[[gnu::always_inline]] inline bool lacks_buffer(const Elements& e) {
   return e.buf == nullptr && e.type->kind == TypeInfo::Kind::kContiguous && e.count != 0 && e.type->size != 0;
 }
 

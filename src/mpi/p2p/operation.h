@@ -57,7 +57,7 @@ constexpr p2p::SendMode engine_mode(Mode mode) {
 }
 
 /// To a rank of this node.
-inline p2p::SendArgs send_args(const MessageCall& call) {
+[[gnu::always_inline]] inline p2p::SendArgs send_args(const MessageCall& call) {
   p2p::SendArgs args;
   args.dest = static_cast<uint32_t>(call.info->local[call.rank]);
   args.source = call.info->rank;
@@ -68,7 +68,7 @@ inline p2p::SendArgs send_args(const MessageCall& call) {
   return args;
 }
 
-inline p2p::RecvArgs recv_args(const CommInfo* comm, int source, int tag) {
+[[gnu::always_inline]] inline p2p::RecvArgs recv_args(const CommInfo* comm, int source, int tag) {
   p2p::RecvArgs args;
   if (source == MPI_ANY_SOURCE) {
     args.peer = p2p::kAnyPeer;

@@ -69,7 +69,7 @@ TEST_P(Waiting, TellsOfTheMessageThatAReceiveWaitsFor) {
       const Activity after = told(*r.node, 1, [](const Activity& a) { return a.waits == Waits::kNot; });
       EXPECT_EQ(after.waits, Waits::kNot) << "a wait that is over is told no longer";
     }
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -87,7 +87,7 @@ TEST_P(Waiting, TellsOfTheReceiverThatASendWaitsFor) {
       EXPECT_EQ(seen.peers[0], 0);
       EXPECT_EQ(r.rank->recv(message_from(1, 6, &data, 1)).code, Code::kOk);
     }
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -108,7 +108,7 @@ TEST_P(Waiting, TellsThatAnyoneMayEndIt) {
       EXPECT_EQ(seen.tag, p2p::kAnyTag);
       EXPECT_EQ(r.rank->send(message_to(1, 0, 6, &data, 1)).code, Code::kOk);
     }
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -130,7 +130,7 @@ TEST_P(Waiting, TellsOfTheMemberThatHasNotCome) {
       }
     }
     EXPECT_EQ(team->barrier(), Code::kOk);
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -139,21 +139,21 @@ TEST_P(Waiting, TellsOfTheCallOfTheHost) {
     if (self == 1) {
       r.rank->enter_host(kCall);
       r.rank->enter_host(kCall + 1);
-      world.barrier();
-      world.barrier();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
       r.rank->leave_host();
       r.rank->leave_host();
-      world.barrier();
+      ASSERT_TRUE(world.barrier().ok());
     } else {
-      world.barrier();
+      ASSERT_TRUE(world.barrier().ok());
       uint64_t since = 0;
       EXPECT_EQ(activity_of(*r.node, 1).host_function(&since), kCall) << "the outer one";
       EXPECT_LE(since, os::ticks());
-      world.barrier();
-      world.barrier();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
       EXPECT_EQ(activity_of(*r.node, 1).host_function(&since), 0U);
     }
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -162,7 +162,7 @@ TEST_P(Waiting, IsTimedIfAskedFor) {
   run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::byte data{};
     r.rank->time_waits();
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
     if (self == 0) {
       compute(kLateNs);
       EXPECT_EQ(r.rank->send(message_to(1, 0, 6, &data, 1)).code, Code::kOk);
@@ -172,7 +172,7 @@ TEST_P(Waiting, IsTimedIfAskedFor) {
       EXPECT_EQ(waits.times, 1U);
       EXPECT_GT(waits.ticks, os::ticks_in_us(kLateNs / 2000.0));
     }
-    world.barrier();
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
