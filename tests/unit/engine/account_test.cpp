@@ -64,7 +64,7 @@ TEST_P(Account, IsReadByOthers) {
     }
     ASSERT_TRUE(world.barrier().ok());
     const std::string told = r.rank->told_json(1);
-    EXPECT_EQ(told.find(R"({"rank":1,"node_index":1,"node_ranks":2,"sent":)"), 0U) << told;
+    EXPECT_EQ(told.find(R"({"rank":1,"node_index":1,"node_ranks":2,"node":0,"socket":0,"sent":)"), 0U) << told;
     EXPECT_NE(told.find(R"("messages":2000,"bytes":2000)"), std::string::npos) << told;
     EXPECT_EQ(r.rank->account(1).calls.rows[CallCounts::kRows].calls, 0U);
   });
