@@ -145,7 +145,7 @@ TEST(ModelTeam, StagedAllreduce) {
          kBlockStaysOurs,
          kNoFallback,
          {"end release", "the area is not used again"},
-         {"all_done acquire", "the area is not used again"}},
+         {"has_done acquire", "the area is not used again"}},
         bounded());
 }
 TEST(ModelTeam, StagedAllreduceAfterAnother) {
@@ -154,7 +154,7 @@ TEST(ModelTeam, StagedAllreduceAfterAnother) {
          kBlockStaysOurs,
          kNoFallback,
          kNextTellsEnd,
-         {"all_done acquire", "needed where another team uses the area next"}},
+         {"has_done acquire", "needed where another team uses the area next"}},
         bounded());
 }
 
@@ -185,7 +185,7 @@ TEST(ModelTeam, FallbackRequests) {
         {kBlocksServeOneTeam,
          kBlockStaysOurs,
          {"end release", "only the owner looks at its memory"},
-         {"all_done acquire", "only the owner looks at its memory"}});
+         {"has_done acquire", "only the owner looks at its memory"}});
 }
 
 // --- Control blocks serve one team after another: the pool alone, used as teams use it. Member 2 is slow, and not in
