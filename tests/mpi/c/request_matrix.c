@@ -13,9 +13,8 @@
 #define HAVE_PARTITIONED 0
 #endif
 
-// MPICH's MPI_Testall calls unfinished requests of files and partitioned messages an error, its status of an inactive
-// partitioned one is not empty, and a request of a file that MPI_Request_get_status has found complete ends in an
-// internal error of MPI_Wait.
+// MPICH's MPI_Testall calls unfinished requests of files and partitioned messages an error, and its status of an
+// inactive partitioned one is not empty.
 #if !defined(OMPI_MAJOR_VERSION) && !defined(I_MPI_VERSION)
 #define MPICH_ONLY(flags) flags
 #else
@@ -30,7 +29,6 @@ enum Flags {
   kSingle = 8,   // once in a list
   kError = 16,   // ends in MPI_ERR_TRUNCATE
   kNotInTestall = 32,
-  kNotInGetStatus = 64,
 };
 
 static struct Env {
@@ -263,8 +261,7 @@ static const struct Kind kinds[] = {
     {"inactive", kIdle | kLasting, open_inactive, nothing, empty_status, free_lasting},
     {"generalized", kHeld, open_generalized, complete_generalized, generalized_status, verify_released},
     {"rput", 0, open_rput, nothing, any_status, nothing},
-    {"iwrite", kSingle | MPICH_ONLY(kNotInTestall | kNotInGetStatus), open_iwrite, nothing, iwrite_status,
-     verify_written},
+    {"iwrite", kSingle | MPICH_ONLY(kNotInTestall), open_iwrite, nothing, iwrite_status, verify_written},
     {"neighbours", 0, open_neighbours, nothing, any_status, verify_neighbours},
     {"idup", kSingle, open_idup, nothing, any_status, verify_idup},
 #if HAVE_PARTITIONED
@@ -492,8 +489,7 @@ static unsigned flags_of(const int* chosen, int n) {
 
 static void one_list(Form* form, bool errors, const int* chosen, int n, int number) {
   unsigned flags = flags_of(chosen, n);
-  if (((flags & kError) != 0) != errors || (form == form_testall && (flags & kNotInTestall)) ||
-      (form == form_get_status && (flags & kNotInGetStatus))) {
+  if (((flags & kError) != 0) != errors || (form == form_testall && (flags & kNotInTestall))) {
     return;
   }
   static struct List l;
