@@ -38,6 +38,7 @@ void Rank::tell(const Request* request, Activity* out) const {
   Guard guard(*state_);
   const p2p::Request& r = *request;
   if (r.is_send) {
+    if (r.peer < 0) return;  // what stands for all sends that were complete at once
     told(node_, SendArgs{static_cast<uint32_t>(r.peer), r.source, r.tag, r.context, r.buffer, r.mode}, out);
   } else {
     told(node_, RecvArgs{r.peer, r.source, r.tag, r.context, r.buffer}, out);

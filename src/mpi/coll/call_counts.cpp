@@ -75,8 +75,8 @@ void trace_call(uint64_t key, uint64_t bytes) {
   const TableLock lock(mutex);
   if (!told.emplace(key, p2p::size_class(bytes)).second) return;
   const CallKey k = parse(key);
-  shim.rank->log().print(LogLevel::kDebug, "%s of %" PRIu64 " bytes on %u ranks: %s; the first of this size", k.name,
-                         bytes, k.ranks, name_of(k.way, k.collective).c_str());
+  shim.rank->log().print(LogLevel::kDebug, "MPI_%s of %" PRIu64 " bytes on %u ranks: %s; the first of this size",
+                         k.name, bytes, k.ranks, name_of(k.way, k.collective).c_str());
 }
 
 std::string calls_json(const p2p::CallCounts& counts) {

@@ -231,9 +231,11 @@ int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* 
 
 void tell(const UserRequest* request, p2p::Activity* out) {
   if (request->collective != nullptr) return request->collective->tell(out);
+  const Operation& op = request->operation;
+  const bool exchanges = request->kind == UserRequest::Kind::kExchange;
   const bool received =
-      request->kind == UserRequest::Kind::kExchange && look(const_cast<Operation*>(&request->operation));
-  tell(received ? *request->second : request->operation, out);
+      op.state == Operation::State::kDone || (op.state == Operation::State::kEngine && shim.rank->done(op.engine));
+  tell(exchanges && received ? *request->second : op, out);
 }
 
 void peek_status(UserRequest* request, MPI_Status* status) {

@@ -91,6 +91,23 @@ TEST_P(Waiting, TellsOfTheReceiverThatASendWaitsFor) {
   });
 }
 
+TEST_P(Waiting, TellsNothingOfASendThatWasCompleteAtOnce) {
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    std::byte data{};
+    if (self == 0) {
+      Request* sent = r.rank->isend(message_to(1, 0, 6, &data, 1));
+      ASSERT_TRUE(r.rank->done(sent));
+      Activity told;
+      r.rank->tell(sent, &told);
+      EXPECT_EQ(told.waits, Waits::kNot);
+      r.rank->release(sent);
+    } else {
+      EXPECT_EQ(r.rank->recv(message_from(0, 6, &data, 1)).code, Code::kOk);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Waiting, TellsThatAnyoneMayEndIt) {
   run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::byte data{};
