@@ -115,7 +115,8 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
       break;
     }
     if (word.empty() || word[0] != '-') break;
-    if (word == "-o" || word == "--option" || word == "--library" || word == "--hang-report") ++i;
+    constexpr std::string_view kWithValue[] = {"-o", "--option", "--library", "--hang-report", "--report"};
+    if (std::find(std::begin(kWithValue), std::end(kWithValue), word) != std::end(kWithValue)) ++i;
   }
   return arguments;
 }

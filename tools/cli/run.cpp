@@ -39,10 +39,11 @@ void run_says(const std::string& text) {
   if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
 }
 
-/// Sets the options as environment, and those of ZEROHOP_CONFIG that would be read too late; false (after a message) if
-/// one is wrong.
-bool export_options(const std::vector<std::string>& given) {
-  Options options;
+std::string config_name() { return option_table()[static_cast<size_t>(Opt::kConfig)].name; }
+
+/// Those of the command line and of the environment; false (after a message) if one of the former is wrong.
+bool read_options(const std::vector<std::string>& given, Options* out) {
+  Options& options = *out;
   for (const std::string& text : given) {
     const size_t equal = text.find('=');
     if (equal == std::string::npos) {
@@ -54,10 +55,15 @@ bool export_options(const std::vector<std::string>& given) {
       return false;
     }
   }
-  const std::string config_name = option_table()[static_cast<size_t>(Opt::kConfig)].name;
   if (options.source(Opt::kConfig) == Source::kCommandLine)
-    os::set_variable(config_name, options.get_text(Opt::kConfig));
+    os::set_variable(config_name(), options.get_text(Opt::kConfig));
   options.read_environment(environ);  // complaints are rank 0's, at MPI_Init
+  return true;
+}
+
+/// Sets the options as environment, and those of ZEROHOP_CONFIG that would be read too late; false (after a message) if
+/// one cannot be.
+bool export_options(const Options& options) {
   std::string config = options.get_text(Opt::kConfig);
   for (size_t i = 0; i < option_table().size(); ++i) {
     const OptionSpec& spec = option_table()[i];
@@ -74,7 +80,7 @@ bool export_options(const std::vector<std::string>& given) {
       config = with_setting(config, spec.name, value);
     }
   }
-  if (!config.empty()) os::set_variable(config_name, config);
+  if (!config.empty()) os::set_variable(config_name(), config);
   return true;
 }
 
@@ -106,23 +112,25 @@ void start_watcher(const std::string& patience) {
   if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
 }
 
-/// Where the statistics of a report are: the user's file if there is one, else one beside the page.
-std::string statistics_of(const RunArguments& arguments) {
-  Options options;
-  options.read_environment(environ);
-  for (const std::string& text : arguments.options) {
-    const size_t equal = text.find('=');
-    if (equal != std::string::npos)
-      static_cast<void>(options.set(text.substr(0, equal), text.substr(equal + 1), Source::kCommandLine));
+/// Has the statistics of a report written: to the user's file if there is one, else to one beside the page. False
+/// (after a message) if that will be several.
+bool ask_for_statistics(const std::string& page, Options* options) {
+  std::string file = options->get_text(Opt::kStats);
+  if (file.empty()) file = std::filesystem::path(page).replace_extension(".json").string();
+  if (file.find('%') != std::string::npos) {
+    run_says("--report wants statistics in one file, without a %: " + file);
+    return false;
   }
-  const std::string& named = options.get_text(Opt::kStats);
-  return !named.empty() ? named : std::filesystem::path(arguments.report).replace_extension(".json").string();
+  return options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&
+         options->set("stats_time", "1", Source::kCommandLine).ok();
 }
 
 /// The page is made when rank 0 has ended, which writes the statistics before.
 void start_reporter(const std::string& page, const std::string& statistics) {
   if (launched_rank() != 0) return;
-  std::remove(statistics.c_str());  // an older job's
+  std::error_code ignored;
+  const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(statistics, ignored));
+  if (regular) std::filesystem::remove(statistics, ignored);  // an older job's
   const std::string program = os::own_folder() + "/zerohop";
   const std::string pid = std::to_string(getpid());
   const int error = os::start_apart(program, {program, "report", "--after", pid, statistics, "-o", page});
@@ -140,16 +148,9 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
              (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
     return s.error() == ENOENT ? kNotFound : kCannotRun;
   }
-  std::vector<std::string> options = arguments.options;
-  std::string statistics;
-  if (!arguments.report.empty()) {
-    statistics = statistics_of(arguments);
-    if (statistics.find('%') != std::string::npos) {
-      run_says("--report wants statistics in one file, without a %: " + statistics);
-      return kUsage;
-    }
-    options.insert(options.end(), {"ZEROHOP_STATS=" + statistics, "stats_time=1"});
-  }
+  Options options;
+  if (!read_options(arguments.options, &options)) return kUsage;
+  if (!arguments.report.empty() && !ask_for_statistics(arguments.report, &options)) return kUsage;
   if (!export_options(options)) return kUsage;
   const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
@@ -175,7 +176,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     return 0;
   }
   if (!arguments.hang_report.empty() && why_not.empty()) start_watcher(arguments.hang_report);
-  if (!arguments.report.empty() && why_not.empty()) start_reporter(arguments.report, statistics);
+  if (!arguments.report.empty() && why_not.empty()) start_reporter(arguments.report, options.get_text(Opt::kStats));
   const int error = os::execute(path, command);
   run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;

@@ -63,6 +63,21 @@ class Cli(Case):
         r = self.run_("-o", "CMA=0", "--", "sh", "-c", 'echo "$PRELOADED $ZEROHOP_CMA $1 $2"', "name", "--", "x")
         self.assertEqual((r.returncode, r.stdout), (0, "yes 0 -- x\n"))
 
+    def test_run_asks_for_the_statistics_of_a_report(self):
+        words = ("sh", "-c", 'echo "$PRELOADED $ZEROHOP_STATS $ZEROHOP_CONFIG $1 $2"', "name", "--", "x")
+        with tempfile.TemporaryDirectory() as folder:
+            page = f"{folder}/job.html"
+            r = self.run_("--report", page, "--", *words)
+            self.assertEqual((r.returncode, r.stdout), (0, f"yes {folder}/job.json stats_time=1 -- x\n"))
+            link = Path(folder, "link")
+            link.symlink_to("nowhere")
+            r = self.run_("-o", f"STATS={link}", "--report", page, *words)
+            self.assertEqual((r.returncode, r.stdout), (0, f"yes {link} stats_time=1 -- x\n"))
+            self.assertTrue(link.is_symlink(), "only a file of an older job goes")
+        r = self.run_("-o", "STATS=s-%r.json", "--report", "job.html", "true")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("without a %: s-%r.json", r.stderr)
+
     def test_run_starts_a_watcher_that_nobody_sees(self):
         # Its end is seen too: this waits for the end of all that hold the standard error.
         program = "import os\ntry: os.waitpid(-1, 0)\nexcept ChildProcessError: print(len(os.listdir('/proc/self/fd')))"
