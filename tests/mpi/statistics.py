@@ -27,9 +27,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 from machines.placement import Placement  # noqa: E402
 from matrix.launch import Outcome, Zerohop, launch  # noqa: E402
 from matrix.programs import binary_of  # noqa: E402
-from matrix.script import Tally, parser_of  # noqa: E402
-
-import hosts as mpi_hosts  # noqa: E402
+from matrix.script import expect, run_cases  # noqa: E402
 
 SOURCE = HERE / "statistics" / "program.c"
 ZEROHOP = Zerohop(ROOT / "build")
@@ -38,15 +36,6 @@ TIMEOUT_S = 120
 VERSION = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel"}
 
 Calls = dict[tuple[str, int], tuple[int, int]]
-
-
-class Wrong(Exception):
-    """What a file or a job should not be."""
-
-
-def expect(good: bool, what: object) -> None:
-    if not good:
-        raise Wrong(str(what))
 
 
 @dataclasses.dataclass
@@ -327,31 +316,11 @@ CASES = (
 
 
 def main() -> int:
-    parser = parser_of(__doc__)
-    parser.add_argument("--only", default="", metavar="NAME", help="only cases whose name contains this")
-    arguments = parser.parse_args()
-    if missing := ZEROHOP.missing():
-        raise SystemExit(f"not built: {missing} (make build)")
-    tally = Tally()
-    for name in ("mpich", "openmpi", "impi"):
-        if arguments.host and name not in arguments.host:
-            continue
-        try:
-            host = mpi_hosts.host(name)
-        except KeyError:
-            tally.skip(name, "not installed (dev/setup)")
-            continue
-        for case in CASES:
-            if arguments.only not in case.__name__:
-                continue
-            with tempfile.TemporaryDirectory(prefix="zh statistics ") as folder:
-                try:
-                    case(host, Path(folder))
-                    wrong = ""
-                except Wrong as found:
-                    wrong = str(found)
-            tally.judge(f"{name} {case.__name__}", wrong)
-    return tally.close(all_skipped=False)
+    def run_in_folder(case, host) -> None:
+        with tempfile.TemporaryDirectory(prefix="zh statistics ") as folder:
+            case(host, Path(folder))
+
+    return run_cases(__doc__, ZEROHOP, CASES, run_in_folder, lambda case: "")
 
 
 if __name__ == "__main__":

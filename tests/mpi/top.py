@@ -30,23 +30,12 @@ sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 from machines.placement import Placement  # noqa: E402
 from matrix.launch import TOKEN, Zerohop, end_all, launch, processes_with  # noqa: E402
 from matrix.programs import binary_of  # noqa: E402
-from matrix.script import Tally, parser_of  # noqa: E402
-
-import hosts as mpi_hosts  # noqa: E402
+from matrix.script import Wrong, expect, run_cases  # noqa: E402
 
 SOURCE = HERE / "top" / "program.c"
 ZEROHOP = Zerohop(ROOT / "build")
 RANKS = 4
 PATIENCE_S = 40
-
-
-class Wrong(Exception):
-    """What should not be seen."""
-
-
-def expect(good: bool, what: object) -> None:
-    if not good:
-        raise Wrong(str(what))
 
 
 class Job:
@@ -239,33 +228,10 @@ CASES = (
 
 
 def main() -> int:
-    parser = parser_of(__doc__)
-    parser.add_argument("--only", default="", metavar="NAME", help="only cases whose name contains this")
-    arguments = parser.parse_args()
-    if missing := ZEROHOP.missing():
-        raise SystemExit(f"not built: {missing} (make build)")
-    tally = Tally()
-    for name in ("mpich", "openmpi", "impi"):
-        if arguments.host and name not in arguments.host:
-            continue
-        try:
-            host = mpi_hosts.host(name)
-        except KeyError:
-            tally.skip(name, "not installed (dev/setup)")
-            continue
-        for case in CASES:
-            if arguments.only not in case.__name__:
-                continue
-            if case is screens and shutil.which("tmux") is None:
-                tally.skip(f"{name} {case.__name__}", "no tmux")
-                continue
-            try:
-                case(host)
-                wrong = ""
-            except Wrong as found:
-                wrong = str(found)
-            tally.judge(f"{name} {case.__name__}", wrong)
-    return tally.close(all_skipped=False)
+    def why_not(case) -> str:
+        return "no tmux" if case is screens and shutil.which("tmux") is None else ""
+
+    return run_cases(__doc__, ZEROHOP, CASES, lambda case, host: case(host), why_not)
 
 
 if __name__ == "__main__":
