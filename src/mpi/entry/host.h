@@ -21,8 +21,8 @@ namespace zh::mpi {
   X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free)       \
   X(Cancel) X(Start) X(Startall) X(Comm_idup) X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem)    \
   X(Free_mem) X(Buffer_attach) X(Ibarrier) X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank)    \
-  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler) X(Comm_set_name) \
-  X(Errhandler_free) X(Comm_get_attr) X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free)         \
+  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler)  \
+  X(Comm_set_name) X(Errhandler_free) X(Comm_get_attr) X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free)         \
   X(Group_incl) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x)   \
   X(Type_get_extent_x) X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector)                     \
   X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Query_thread) X(Error_class) X(Finalized)       \
