@@ -109,6 +109,10 @@ int zh_pool_account(struct zh_region *region);
 void zh_pool_release(struct zh_region *region);
 int zh_pool_lock(struct zh_user *user);
 
+/* pin.c */
+int zh_pin(struct zh_region *region);
+void zh_unpin(struct zh_region *region);
+
 /* region.c */
 int zh_region_init(void);
 void zh_region_exit(void);

@@ -10,39 +10,23 @@
  * One notifier of the whole mapping serves all regions of a file. To remove one of a range (mmu_interval_notifier)
  * takes until the owner's mapping comes to rest, which another user's process could put off for ever.
  */
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
-#include <linux/version.h>
 
 #include "internal.h"
 #include "trace.h"
 
-#define PIN_AT_ONCE 1024 /* pages, between two looks at signals */
 #define PIN_TRIES 8 /* pinning may change the mapping itself: pages are migrated, or their own copies made */
 
 static struct workqueue_struct *forgetting;
-
-/* What was never live nobody has written. */
-static void unpin(struct zh_region *region)
-{
-	const bool dirty = region->live && region->flags & ZEROHOP_WRITE;
-
-	while (region->pinned) {
-		unsigned long pages = min_t(unsigned long, region->pinned, PIN_AT_ONCE);
-
-		region->pinned -= pages;
-		unpin_user_pages_dirty_lock(region->pages + region->pinned, pages, dirty);
-		cond_resched();
-	}
-}
 
 static void free_region(struct kref *refs)
 {
 	struct zh_region *region = container_of(refs, struct zh_region, refs);
 
-	unpin(region);
+	zh_unpin(region);
 	zh_pool_release(region);
 	mmdrop(region->mm);
 	zh_user_put(region->user);
@@ -236,53 +220,6 @@ int zh_watch(struct zh_file *file)
 	return mmu_notifier_register(&file->notifier, current->mm);
 }
 
-/*
- * Before 6.5 the kernel itself does not refuse to pin pages of files for writing, whose file systems would not hear of
- * the writing. Memory without a file, shared memory and huge pages have none.
- */
-static bool may_be_written(struct page **pages, int count)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-	int i;
-
-	for (i = 0; i < count; i++) {
-		struct folio *folio = page_folio(pages[i]);
-
-		if (!folio_test_anon(folio) && !folio_test_swapbacked(folio) && !folio_test_hugetlb(folio))
-			return false;
-	}
-#endif
-	return true;
-}
-
-static int pin(struct zh_region *region)
-{
-	unsigned int how = FOLL_LONGTERM;
-
-	if (region->flags & ZEROHOP_WRITE)
-		how |= FOLL_WRITE;
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-	else /* these kernels pin for reading what the owner's next write replaces */
-		how |= FOLL_WRITE | FOLL_FORCE;
-#endif
-	while (region->pinned < region->page_count) {
-		unsigned long left = region->page_count - region->pinned;
-		int pinned = pin_user_pages_fast((region->range.start & PAGE_MASK) + region->pinned * PAGE_SIZE,
-						 min_t(unsigned long, left, PIN_AT_ONCE), how,
-						 region->pages + region->pinned);
-
-		if (pinned <= 0)
-			return pinned ? pinned : -EFAULT;
-		region->pinned += pinned;
-		if (region->flags & ZEROHOP_WRITE && !may_be_written(region->pages + region->pinned - pinned, pinned))
-			return -EFAULT;
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
-	}
-	return 0;
-}
-
 /* Pages that were the owner's at one moment, from which on the notifier tells. */
 static int pin_stable(struct zh_region *region)
 {
@@ -294,15 +231,16 @@ static int pin_stable(struct zh_region *region)
 		region->revoked = file->changes && file->changes_from <= region->range.last &&
 				  region->range.start <= file->changes_last;
 		spin_unlock(&file->lock);
-		err = pin(region);
-		if (err)
+		err = zh_pin(region);
+		if (err && err != -EAGAIN)
 			return err;
 		spin_lock(&file->lock);
-		region->live = !region->revoked;
+		region->live = !err && !region->revoked;
 		spin_unlock(&file->lock);
 		if (region->live)
 			return 0;
-		unpin(region);
+		zh_unpin(region);
+		usleep_range(20, 100);
 	}
 	return -EAGAIN;
 }

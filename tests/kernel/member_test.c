@@ -93,6 +93,7 @@ static void direction_is_kept(void) {
   char *at = pages(kPage), byte = 1;
   const uint32_t member = member_of(fd, 84);
   uint64_t out = 0, in = 0;
+  *at = 0;
   CHECK(make_region(fd, at, kPage, ZEROHOP_READ, &out) == 0);
   FAILS(to_member(fd, member, at, &byte, 1), ENOENT);
   CHECK(make_region(fd, at, kPage, ZEROHOP_WRITE, &in) == 0);
@@ -139,6 +140,7 @@ static uint64_t again(int fd, const void* at, uint64_t bytes, uint32_t flags) {
 static void what_covers_is_given(void) {
   const int fd = joined(90), other = joined(90);
   char* at = pages(8 * kPage);
+  fill(at, 8 * kPage, 1);
   const uint64_t first = again(fd, at + kPage, 4 * kPage, ZEROHOP_READ);
   CHECK(again(fd, at + kPage, 4 * kPage, ZEROHOP_READ) == first);
   struct zerohop_register call = {sizeof call, ZEROHOP_READ | ZEROHOP_REUSE, (uintptr_t)(at + 2 * kPage + 5), 100, 0};
@@ -184,6 +186,7 @@ static void use_is_seen_by_eviction(void) {
   const uint32_t member = member_of(fd, 92);
   char byte, *at = pages(8 * kPage);
   uint64_t region[4];
+  fill(at, 8 * kPage, 1);
   for (int i = 0; i < 4; i++) region[i] = again(fd, at + i * kPage, kPage, ZEROHOP_READ);
   CHECK(again(fd, at, kPage, ZEROHOP_READ) == region[0]);
   CHECK(from_member(fd, member, at + 2 * kPage, &byte, 1, NULL) == 0);

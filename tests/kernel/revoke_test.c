@@ -152,17 +152,6 @@ static void fork_leaves_the_owner_its_pages(void) {
   ends_well(t.child);
 }
 
-/* A read-only region of a page that the owner has never written: its first write must be seen. */
-static void first_write_is_seen(void) {
-  const int fd = joined(45);
-  char byte = 9, *at = pages(kPage);
-  uint64_t region = 0;
-  CHECK(make_region(fd, at, kPage, ZEROHOP_READ, &region) == 0);
-  CHECK(copy_from(fd, region, 0, &byte, 1, NULL) == 0 && byte == 0);
-  at[0] = 5;
-  if (copy_from(fd, region, 0, &byte, 1, NULL) == 0) CHECK(byte == 5); /* or it is gone */
-}
-
 /* Copies go on while the owner takes the memory away and others get it: each page has one owner's bytes. */
 static void changes_while_copying(void) {
   enum { kRounds = 300 };
@@ -246,7 +235,6 @@ const struct Case kRevokeCases[] = {
     {"revoke.by_exit_of_the_owner", by_exit_of_the_owner, 0},
     {"revoke.by_exit_with_the_file_kept", by_exit_with_the_file_kept, 0},
     {"revoke.fork_leaves_the_owner_its_pages", fork_leaves_the_owner_its_pages, 0},
-    {"revoke.first_write_is_seen", first_write_is_seen, 0},
     {"revoke.changes_while_copying", changes_while_copying, 0},
     {"revoke.owner_is_killed", owner_is_killed, 0},
     {"revoke.copier_is_killed", copier_is_killed, 0},
