@@ -58,12 +58,12 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_390,
+    "lines of src": 47_400,
     "lines of tools": 11_880,
-    "lines of tests": 60_680,
+    "lines of tests": 60_730,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
-    "lines of kernel": 1_380,
+    "lines of kernel": 1_440,
     "lines of python": 5_790,
     "words of pages": 37_760,
     "variables": 13,

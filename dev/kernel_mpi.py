@@ -42,6 +42,7 @@ JOBS = (
     Job("yama", 2, 2, "", "semantics", "sendrecv.*"),
     Job("seccomp", 3, 2, "seccomp", "collectives", "coll_move.*"),
     Job("containers", 3, 3, "namespaces seccomp", "semantics", "sendrecv.*"),
+    Job("mapped", 3, 3, "namespaces seccomp", "semantics", "alloc_mem.collective"),
 )
 
 # What copies cost there says nothing, so nothing is measured.

@@ -15,9 +15,10 @@ using Visit = void (*)(void* context, const std::byte* memory);
 /// For any thread of the rank.
 class MemoryAccess {
  public:
-  /// Describes contiguous memory of this process for its peers, of which `data` bytes are copied. `exclusive`: the
-  /// operation owns every byte; in gaps between pieces others may be writing.
-  virtual void describe(const void* address, uint64_t bytes, uint64_t data, bool exclusive, RemoteBufferShm* out) = 0;
+  /// Describes contiguous memory of this process for its peers, of which `data` bytes are copied, with kWrite both
+  /// ways. `exclusive`: the operation owns every byte; in gaps between pieces others may be writing.
+  virtual void describe(const void* address, uint64_t bytes, uint64_t data, Direction use, bool exclusive,
+                        RemoteBufferShm* out) = 0;
   /// Copies bytes [from, from + n) of rank `owner`'s buffer to `out`. Returns how many, from the front.
   [[nodiscard]] virtual uint64_t read(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
                                       void* out) = 0;

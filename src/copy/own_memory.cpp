@@ -52,15 +52,15 @@ bool PeerMemory::let_in(const Buffer& buffer, uint64_t bytes, bool writable) {
   return span.bytes <= kMostGaps * bytes && node_.module()->let_in(span.from, span.bytes, writable) == 0;
 }
 
-void PeerMemory::describe(const void* address, uint64_t bytes, uint64_t data, bool exclusive, RemoteBufferShm* out) {
+void PeerMemory::describe(const void* address, uint64_t bytes, uint64_t data, Direction use, bool exclusive,
+                          RemoteBufferShm* out) {
   const OptionalLock lock(mutex_);
   out->set_private(address, bytes);
   map(address, bytes, exclusive, out);
-  if (!lets_any_in_ || out->mapped() || bytes == 0) return;
-  // What is only read may lie in memory that cannot be written.
+  if (bytes == 0 || !(out->mapped() ? lets_in_mapped_ : lets_any_in_)) return;
   const Buffer buffer{static_cast<std::byte*>(const_cast<void*>(address)), bytes, nullptr};
-  const bool worth = bytes / kMostGaps <= data;
-  if (!worth || (!let_in(buffer, bytes, true) && !let_in(buffer, bytes, false))) out->layout = kHiddenLayout;
+  const bool known = bytes / kMostGaps <= data && let_in(buffer, bytes, use == Direction::kWrite);
+  if (!known && !out->mapped()) out->layout = kHiddenLayout;
 }
 
 void PeerMemory::map(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {

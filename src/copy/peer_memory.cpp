@@ -39,6 +39,7 @@ void PeerMemory::attach(std::vector<shm::AccessShm*> words) {
     peers_[i].maps = node_.knows_pid(i);
     peers_[i].let_in = node_.lets_in(i);
     lets_any_in_ = lets_any_in_ || peers_[i].let_in;
+    lets_in_mapped_ = lets_in_mapped_ || (peers_[i].let_in && !peers_[i].maps);
   }
 }
 
@@ -49,6 +50,7 @@ Buffer PeerMemory::buffer_of(const RemoteBufferShm& remote) const {
 
 void PeerMemory::note_map_failure(uint32_t owner) {
   peers_[owner].maps = false;
+  lets_in_mapped_ = lets_in_mapped_ || peers_[owner].let_in;
   observer_.cannot_map(owner);
 }
 

@@ -92,6 +92,8 @@ class PeerMemory final : public MemoryAccess {
   [[nodiscard]] bool lets_in(int32_t peer) const {
     return lets_any_in_ && (peer < 0 || peers_[static_cast<uint32_t>(peer)].let_in);
   }
+  /// Some of those cannot map a buffer instead.
+  [[nodiscard]] bool lets_in_mapped() const { return lets_in_mapped_; }
   /// Tells it the first `bytes` of a buffer, before the message; false: no peer reaches them now.
   [[nodiscard]] bool let_in(const Buffer& buffer, uint64_t bytes, bool writable);
 
@@ -128,7 +130,8 @@ class PeerMemory final : public MemoryAccess {
   [[nodiscard]] const WindowStats& windows() const { return windows_.stats(); }
 
   // MemoryAccess
-  void describe(const void* address, uint64_t bytes, uint64_t data, bool exclusive, RemoteBufferShm* out) override;
+  void describe(const void* address, uint64_t bytes, uint64_t data, Direction use, bool exclusive,
+                RemoteBufferShm* out) override;
   [[nodiscard]] uint64_t read(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
                               void* out) override;
   [[nodiscard]] uint64_t write(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
@@ -166,6 +169,7 @@ class PeerMemory final : public MemoryAccess {
   std::vector<shm::AccessShm*> words_;
   std::vector<Peer> peers_;
   bool lets_any_in_ = false;
+  bool lets_in_mapped_ = false;
 };
 
 inline Reach PeerMemory::reach(uint32_t owner, const RemoteBufferShm& remote) const {

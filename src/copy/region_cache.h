@@ -10,8 +10,6 @@
 
 namespace zh::copy {
 
-enum class Direction : uint8_t { kRead, kWrite };
-
 /// What the cache did so far, for the statistics.
 struct WindowStats {
   uint64_t mapped = 0;    ///< windows made

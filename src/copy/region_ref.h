@@ -5,6 +5,9 @@
 
 namespace zh::copy {
 
+/// What a peer does with memory.
+enum class Direction : uint8_t { kRead, kWrite };
+
 /// Peers map regions in pieces of this size.
 constexpr uint64_t kWindowBytes = 32 << 20;
 

@@ -50,10 +50,10 @@ void Rendezvous::publish_memory(Request* r, uint64_t bytes, bool exact, copy::Re
 // What the kernel's module has not been told of no peer tries to reach, but by CMA: one that this rank reaches so was
 // most likely refused by another.
 void Rendezvous::let_in(Request* r, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out) {
-  if (out->mapped() || !out->reachable()) return;
+  if (!out->reachable() || (out->mapped() && (peer >= 0 || !memory_.lets_in_mapped()))) return;
   const tune::PairChoice& choice = choice_for(peer);
   const bool wanted = bytes >= choice.single_copy_min && (exact || bytes <= kUnsureMax);
-  if (wanted && memory_.let_in(r->buffer, bytes, !r->is_send)) return;
+  if ((wanted && memory_.let_in(r->buffer, bytes, !r->is_send)) || out->mapped()) return;
   if (peer >= 0 && memory_.by_cma(static_cast<uint32_t>(peer))) return;
   out->layout = copy::kHiddenLayout;
   if (!r->is_send && bytes > choice.eager_max) requests_.hide(r);

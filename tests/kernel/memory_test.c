@@ -29,9 +29,7 @@ static uint64_t counted_kib(const void* at, const char* name) {
   return kib;
 }
 
-static uint64_t dirty_kib(const void* at) {
-  return counted_kib(at, "Shared_Dirty") + counted_kib(at, "Private_Dirty");
-}
+static uint64_t dirty_kib(const void* at) { return counted_kib(at, "Shared_Dirty") + counted_kib(at, "Private_Dirty"); }
 
 /* Others may read it. */
 static uint64_t readable(int fd, const void* at, uint64_t bytes) {

@@ -79,7 +79,8 @@ class Member final : public coll::Services, public copy::MemoryAccess {
     return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[self_].larger) - base());
   }
   [[nodiscard]] copy::MemoryAccess& memory() override { return *this; }
-  void describe(const void* address, uint64_t bytes, uint64_t /*data*/, bool, copy::RemoteBufferShm* out) override {
+  void describe(const void* address, uint64_t bytes, uint64_t /*data*/, copy::Direction, bool,
+                copy::RemoteBufferShm* out) override {
     data_write(out);
     *out = {};
     out->address = reinterpret_cast<uintptr_t>(address);

@@ -194,7 +194,9 @@ void PeerMemory::close() {
   shm::close_access(*words_[self_]);
   mc::await([&] { return !shm::still_accessed(*words_[1 - self_], self_); });
 }
-void PeerMemory::describe(const void*, uint64_t, uint64_t, bool, RemoteBufferShm*) { mc::fail("no collective here"); }
+void PeerMemory::describe(const void*, uint64_t, uint64_t, Direction, bool, RemoteBufferShm*) {
+  mc::fail("no collective here");
+}
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
   mc::visit(dst);

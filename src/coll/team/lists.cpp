@@ -53,7 +53,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
     offered_source = room != nullptr ? room : reinterpret_cast<const std::byte*>(low);
     offered_target = nullptr;
     const uint64_t span = room != nullptr ? total : high - low;
-    services.memory().describe(offered_source, span, total, room != nullptr, &mine->source);
+    services.memory().describe(offered_source, span, total, copy::Direction::kRead, room != nullptr, &mine->source);
     offer_edges(mine);
   }
   publish();

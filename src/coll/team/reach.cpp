@@ -60,11 +60,12 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   mine->apart = streamed != kNeverStreamed ? 1 : 0;
   mine->stage.store_relaxed(stage_of(0));
   const uint64_t data = piece * size;
-  if (source != nullptr) services.memory().describe(source, source_bytes, data, !gaps, &mine->source);
+  const auto use = target == source ? copy::Direction::kWrite : copy::Direction::kRead;
+  if (source != nullptr) services.memory().describe(source, source_bytes, data, use, !gaps, &mine->source);
   if (target != nullptr && target == source) {
     mine->target = mine->source;
   } else if (target != nullptr) {
-    services.memory().describe(target, target_bytes, data, !gaps, &mine->target);
+    services.memory().describe(target, target_bytes, data, copy::Direction::kWrite, !gaps, &mine->target);
   }
   offer_edges(mine);
   publish();

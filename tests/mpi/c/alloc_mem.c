@@ -45,6 +45,21 @@ CASE(alloc_mem, both_sides_unaligned) { round_trip(comm, rank, size, true, true,
 CASE(alloc_mem, send_side) { round_trip(comm, rank, size, true, false, 0); }
 CASE(alloc_mem, receive_side) { round_trip(comm, rank, size, false, true, 1); }
 
+CASE(alloc_mem, collective) {
+  enum { kBytes = 2 << 20 };
+  unsigned char *out, *in;
+  OK(MPI_Alloc_mem(kBytes, MPI_INFO_NULL, &out));
+  OK(MPI_Alloc_mem((MPI_Aint)kBytes * size, MPI_INFO_NULL, &in));
+  check_fill(out, kBytes, check_key(rank, 0, 0, 0));
+  memset(in, UNTOUCHED, (size_t)kBytes * (size_t)size);
+  OK(MPI_Allgather(out, kBytes, MPI_BYTE, in, kBytes, MPI_BYTE, comm));
+  for (int i = 0; i < size; ++i) EXPECT_FILL(in + (size_t)kBytes * (size_t)i, kBytes, check_key(i, 0, 0, 0));
+  OK(MPI_Bcast(out, kBytes, MPI_BYTE, size - 1, comm));
+  EXPECT_FILL(out, kBytes, check_key(size - 1, 0, 0, 0));
+  OK(MPI_Free_mem(out));
+  OK(MPI_Free_mem(in));
+}
+
 CASE(alloc_mem, zero_bytes_and_alignment) {
   void* memory = NULL;
   OK(MPI_Alloc_mem(0, MPI_INFO_NULL, &memory));
