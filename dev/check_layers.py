@@ -60,11 +60,11 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_390,
     "lines of tools": 11_880,
-    "lines of tests": 60_680,
+    "lines of tests": 60_731,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
-    "lines of python": 5_790,
+    "lines of python": 5_850,
     "words of pages": 37_760,
     "variables": 13,
     "leaf commands": 16,

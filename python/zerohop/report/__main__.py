@@ -57,9 +57,8 @@ def section_text(section: dict, width: int) -> str:
 
 def about(job: dict) -> str:
     ranks = f"{text.times(job['world_size'], 'rank')} on {text.times(job['nodes'], 'node')}"
-    return (
-        f"{job['command'] or 'a job'}: {ranks}, under {job['host_version'] or job['host'] or 'an unknown MPI library'}"
-    )
+    library = job["host_version"].split(", package:")[0] or job["host"] or "an unknown MPI library"
+    return f"{job['command'] or 'a job'}: {ranks}, under {library}"
 
 
 def refuse(command: str, why: object, code: int) -> int:
@@ -119,7 +118,8 @@ def main() -> int:
         output = Path(Path(arguments.files[0]).with_suffix(".html").name)
     if output:
         sys.stdout.flush()
-        title = f"Report of {summary['job']['command'] or 'a job'}"
+        program, _, words = summary["job"]["command"].partition(" ")
+        title = f"Report of {f'{Path(program).name} {words}'.strip() or 'a job'}"
         code = write_page("report", output, title, about(summary["job"]), LEAD, lines, sections) or code
     return code
 
