@@ -27,6 +27,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
 LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
+NO_MPI = "the program left no statistics: it called no MPI that zerohop serves; `zerohop doctor PROGRAM` says why"
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
@@ -102,7 +103,8 @@ def main() -> int:
     try:
         summary = summary_of(join(arguments.files))
     except Refused as why:
-        return refuse("report", why, 2)
+        nothing = arguments.after and not Path(arguments.files[0]).exists()
+        return refuse("report", NO_MPI if nothing else why, 2)
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()

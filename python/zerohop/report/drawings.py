@@ -21,10 +21,8 @@ def show_unit(axis, choice: str, places: list[float] | None) -> None:
 
 def round_places(top: float, choice: str) -> list[float] | None:
     """Powers of two apart for bytes, whole for few messages; None: as the library likes it."""
-    if choice == "s" or not top or (choice == "messages" and top > 8):
-        return None
-    step = 2.0 ** ceil(log2(top / 7)) if choice == "bytes" else 1
-    return [step * n for n in range(int(top / step) + 2)]
+    step = 2.0 ** ceil(log2(top / 7)) if choice == "bytes" and top else choice == "messages" and top <= 8
+    return [step * n for n in range(int(top / step) + 2)] if step else None
 
 
 def draw_bars(axes, picture: dict, choice: str) -> None:

@@ -187,8 +187,7 @@ def private_section(s: dict) -> dict:
         amounts = (("shared at the end", "shared_bytes"), ("became shared", "adopted_bytes"),
                    ("became private again", "returned_bytes"), ("had to stay private", "declined_bytes"))  # fmt: skip
         rows = [[what, heap[key]] for what, key in amounts] if any(heap[key] for _, key in amounts) else []
-        saved, spent = seconds(heap["saved_ns"] / 1e9), seconds(heap["spent_ns"] / 1e9)
-        told = f"Sharing saved about {saved} and cost {spent}, of all ranks."
+        told = f"Sharing saved about {seconds(heap['saved_ns'] / 1e9)}, cost {seconds(heap['spent_ns'] / 1e9)} in all."
         notes.append(told if rows else "No buffer was large and used often enough to become shared.")
     what = {"declined_why": "no more buffers become shared", "declined_latest": "the latest buffer that stayed private"}
     why = [[what[r["what"]], r["why"], r["ranks"], r["advice"]] for r in (heap or {"reasons": ()})["reasons"]]

@@ -257,6 +257,11 @@ class Shown(InFolder):
         r = self.run_it("report", name, "-o", "/dev/null/x.html")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
 
+    def test_a_program_without_mpi_is_told_so(self):
+        r = self.run_it("report", "--after", "999999999", "none.json")
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("called no MPI that zerohop serves", r.stderr)
+
     def test_comparing_tells_what_changed_and_what_is_not_alike(self):
         a = self.write("a.json", fake_statistics.document())
         b = fake_statistics.document(4, 4, end="running", measured=False, command=["./other"])
