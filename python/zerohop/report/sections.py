@@ -40,8 +40,8 @@ def by_rank(name: str, title: str, ranks: list[int], unit: str, series: dict[str
     each = max(ceil(len(ranks) / MOST_BARS), 1)
     starts = range(0, len(ranks), each)
     means = {s: [sum(v[i : i + each]) / len(v[i : i + each]) for i in starts] for s, v in series.items()}
-    shown = {s: v for s, v in means.items() if any(v)} or dict(list(means.items())[:1])
-    return bars(name, title, "rank", [label(ranks[i : i + each]) for i in starts], {unit: shown})
+    # Also what is nowhere: a thing has the same colour in the pictures of two jobs.
+    return bars(name, title, "rank", [label(ranks[i : i + each]) for i in starts], {unit: means})
 
 
 def matrix_section(s: dict) -> dict:
