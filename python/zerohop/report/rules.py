@@ -101,9 +101,8 @@ def polling(s: dict) -> Iterator[Line]:
     if mean and mean > 0.05 * t["wall_s"]:
         polls = [c for c in t["calls"] if POLLS.fullmatch(c["call"])]
         calls, most = times(sum(c["calls"] for c in polls), "call"), polls[0]["call"]
-        text = f"Ranks polled {seconds(mean)} in the mean, by {calls}, most {most}: for what is not seen. Wait instead"
-        text += " (MPI_Wait..., MPI_Probe) where there is nothing else to do: a rank that waits leaves its processor"
-        yield line(f"{text} to the others.", mean_s=mean)
+        text = f"Ranks polled {seconds(mean)} in the mean, by {calls}, most {most}: for what is not seen. Where there"
+        yield line(f"{text} is nothing else to do, MPI_Wait... leaves the processor to other ranks.", mean_s=mean)
 
 
 def uneven(s: dict) -> Iterator[Line]:
@@ -210,8 +209,8 @@ def company(s: dict) -> Iterator[Line]:
         whats = {"busy_cpu": "other programs wanted", "shared_cpu": "a peer ran on"}
         seen = " and ".join(f"{whats[k]} the processor of {times(sum(map(bool, c['by_rank'])), 'rank')} "
                             f"({times(c['sum'], 'time')})" for k, c in found.items())  # fmt: skip
-        text = f"At times {seen}. A rank stands still then, wherever it is, and the times here have that in them: leave"
-        yield line(f"{text} the job's processors to it (fewer ranks, binding, other programs elsewhere).",
+        text = f"At times {seen}: a rank stands still then, and all times here have that in them. Leave the job its"
+        yield line(f"{text} processors (fewer ranks, binding, other programs elsewhere).",
                    **{k: c["sum"] for k, c in found.items()})  # fmt: skip
 
 
