@@ -60,12 +60,12 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_400,
     "lines of tools": 11_880,
-    "lines of tests": 60_730,
+    "lines of tests": 60_790,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_440,
-    "lines of python": 5_790,
-    "words of pages": 37_760,
+    "lines of python": 5_850,
+    "words of pages": 38_700,
     "variables": 13,
     "leaf commands": 16,
 }

@@ -148,6 +148,19 @@ def check_toggles(pages: Pages) -> None:
     assert not wrong, wrong
 
 
+def check_axes(pages: Pages) -> None:
+    """Bytes in the units of the tables, whole messages, no size left out; what is nearly equal has one colour."""
+    page, _ = pages.open("usual")
+    told = "[...document.querySelectorAll('[data-picture={}] .{} text')].map((t) => t.textContent)"
+    heights = page.evaluate(told.format("ways", "ytick"))
+    assert len(heights) > 2 and all(t.endswith((" GiB", " B")) for t in heights), heights
+    sizes = page.evaluate("document.querySelector('[data-picture=ways] .plot').data[0].x")
+    assert page.evaluate(told.format("ways", "xtick"))[-1] == sizes[-1], "the largest size has its name"
+    assert sizes[sizes.index("<1M") + 1] == "<2M", sizes
+    assert page.evaluate("document.querySelector('.plot.matrix').data[0].zmax - "
+                         "document.querySelector('.plot.matrix').data[0].zmin") >= 1  # fmt: skip
+
+
 def check_keyboard(pages: Pages) -> None:
     page, _ = pages.open("usual")
     page.keyboard.press("Tab")
@@ -189,7 +202,8 @@ def checks() -> dict:
     names = ("usual", "large", "one", "none", "killed", "compare")
     found = {f"{name} opens": lambda pages, name=name: check_opens(pages, name) for name in names}
     return found | {
-        f.__name__: f for f in (check_numbers, check_toggles, check_keyboard, check_large, check_hostile_texts)
+        f.__name__: f
+        for f in (check_numbers, check_toggles, check_axes, check_keyboard, check_large, check_hostile_texts)
     }
 
 

@@ -27,6 +27,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
 LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
+NO_MPI = "the program left no statistics: it called no MPI that zerohop serves; `zerohop doctor PROGRAM` says why"
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
@@ -57,9 +58,8 @@ def section_text(section: dict, width: int) -> str:
 
 def about(job: dict) -> str:
     ranks = f"{text.times(job['world_size'], 'rank')} on {text.times(job['nodes'], 'node')}"
-    return (
-        f"{job['command'] or 'a job'}: {ranks}, under {job['host_version'] or job['host'] or 'an unknown MPI library'}"
-    )
+    library = job["host_version"].split(", package:")[0] or job["host"] or "an unknown MPI library"
+    return f"{job['command'] or 'a job'}: {ranks}, under {library}"
 
 
 def refuse(command: str, why: object, code: int) -> int:
@@ -103,7 +103,8 @@ def main() -> int:
     try:
         summary = summary_of(join(arguments.files))
     except Refused as why:
-        return refuse("report", why, 2)
+        nothing = arguments.after and not Path(arguments.files[0]).exists()
+        return refuse("report", NO_MPI if nothing else why, 2)
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
@@ -119,7 +120,8 @@ def main() -> int:
         output = Path(Path(arguments.files[0]).with_suffix(".html").name)
     if output:
         sys.stdout.flush()
-        title = f"Report of {summary['job']['command'] or 'a job'}"
+        program, _, words = summary["job"]["command"].partition(" ")
+        title = f"Report of {f'{Path(program).name} {words}'.strip() or 'a job'}"
         code = write_page("report", output, title, about(summary["job"]), LEAD, lines, sections) or code
     return code
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from zerohop.report import MEASURE, text
 from zerohop.report.__main__ import about, refuse, section_text, write_page
 from zerohop.report.document import MOST, Refused, join
-from zerohop.report.sections import bars, below, section, table
+from zerohop.report.sections import BUSY, bars, below, classes_of, section, table
 from zerohop.report.summary import WAITS, summary_of
 
-ABOUT = f"""What changed between two runs: the table is sorted by the change's share of all that is of its kind, such
-as of the time in MPI. Times are compared where both runs measured them (`{MEASURE}`).
+ABOUT = f"""What changed between two runs: the whole time, then changes by their share of all that is of their kind,
+such as of the time in MPI. Times are compared where both runs measured them (`{MEASURE}`).
 
     zerohop compare before.json after.json                 the table here
     zerohop compare before.json after.json -o both.html    and as a page
@@ -43,7 +43,7 @@ def timed_values(s: dict) -> dict[tuple[str, str], Values]:
     waits = {what: t["waits"][kind]["seconds"] for kind, what in WAITS.items()}
     return {
         ("time", "s"): {"wall": t["wall_s"]}, ("time in MPI", "s"): calls,
-        ("waiting", "s"): waits | {"nothing: moving": t["moving_s"]},
+        ("waiting", "s"): waits | {text: t[key] for key, text in BUSY.items()},
     }  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def values_of(s: dict, *, timed: bool) -> dict[tuple[str, str], Values]:
 
 
 def changes_of(a: dict, b: dict) -> list[dict]:
-    """What is not the same, the change with the largest share of its kind first. `ratio`: None from nothing."""
+    """What is not the same: the whole time, then by the share of its kind. `ratio`: None from nothing."""
     timed = a["time"] is not None and b["time"] is not None
     left, right = values_of(a, timed=timed), values_of(b, timed=timed)
     found = []
@@ -77,7 +77,7 @@ def changes_of(a: dict, b: dict) -> list[dict]:
             if x != y:
                 row = {"kind": kind, "what": name, "unit": unit, "a": x, "b": y, "change": y - x}
                 found.append(row | {"ratio": y / x if x else None, "share": abs(y - x) / whole})
-    return sorted(found, key=lambda c: -c["share"])
+    return sorted(found, key=lambda c: (c["kind"] not in ("time", "from start to end"), -c["share"]))
 
 
 def warnings_of(a: dict, b: dict) -> list[str]:
@@ -111,7 +111,7 @@ def sections_of(a: dict, b: dict, changes: list[dict]) -> list[dict]:
         series = {side: [sum(c["seconds"] for c in s["time"]["calls"] if c["call"] == n) for n in names]
                   for side, s in (("a", a), ("b", b))}  # fmt: skip
         pictures.append(bars("calls", "seconds in MPI of all ranks", "call", names, {"s": series}))
-    classes = sorted({r["below_bytes"] for s in (a, b) for w in s["sent"]["ways"] for r in w["sizes"]})
+    classes = classes_of(r["below_bytes"] for s in (a, b) for w in s["sent"]["ways"] for r in w["sizes"])
     if classes:
         sums = {key: {side: [sum(r[key] for w in s["sent"]["ways"] for r in w["sizes"] if r["below_bytes"] == c)
                              for c in classes] for side, s in (("a", a), ("b", b))}

@@ -75,6 +75,6 @@ def matrix_of(job: Job) -> dict | None:
         "messages": sum(m for m, _ in pairs.values()),
         "bytes": sum(b for _, b in pairs.values()),
         "heaviest": [{"from": a, "to": b, "messages": m, "bytes": n} for (a, b), (m, n) in heaviest],
-        "between_nodes": far_shares(job, pairs, job.node),
+        "between_nodes": far_shares(job, pairs, job.node) if nodes else None,
         "between_sockets": far_shares(job, pairs, sockets_of) if len(set(sockets_of.values())) > 1 else None,
     }

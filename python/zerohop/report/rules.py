@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zerohop.report import MEASURE
+from zerohop.report.summary import POLLS
 from zerohop.report.text import amount, percent, seconds, times, whole
 
 MOST_LINES = 10
 LARGE = 512 << 10  # bytes from which on one copy pays between all ranks
 SMALL = "<1K"
+STRAIGHT = ("cma", "ko", "mapped")
 TRY = "A run before and one after tell the gain: `zerohop compare`"
 WAITED = {
     "for_message": ("for messages that were sent late", "let the senders send earlier, or balance their work"),
@@ -18,7 +20,7 @@ WAITED = {
     "for_members": ("for members that came late to collectives", "balance the work before them, or use MPI_I... calls"),
     "in_host": (
         "in calls of the MPI library itself",
-        "see which calls zerohop left to it, and what goes to other nodes",
+        "windows, files, new communicators and other nodes are its own; the table of calls names them",
     ),
 }
 
@@ -53,7 +55,7 @@ def ended(s: dict) -> Iterator[Line]:
 
 
 def idle(s: dict) -> Iterator[Line]:
-    if s["job"]["ranks"] and not s["sent"]["messages"] and not s["collectives"]:
+    if s["job"]["ranks"] and s["job"]["finished"] and not s["sent"]["messages"] and not s["collectives"]:
         text = "No message and no collective went through zerohop: one rank on a node has nothing to share, or every"
         yield line(text + " call went to the MPI library; `zerohop doctor ./app` says which.", messages=0)
 
@@ -63,7 +65,7 @@ def time_in_mpi(s: dict) -> Iterator[Line]:
     if t is None:
         text = f"Time was not measured: run with `{MEASURE}` to see how much of it is MPI, which calls, and who waits."
         yield line(text, measured_ranks=0)
-    elif t["wall_s"] and t["mpi_s"] + t["outside_s"]:
+    elif t["wall_s"] and t["mpi_s"]:
         mean, share = t["mpi_s"] / t["measured_ranks"], t["mpi_s"] / (t["mpi_s"] + t["outside_s"])
         busiest = max(t["ranks"], key=lambda r: r["outside_s"])
         bound = max(t["wall_s"] - busiest["outside_s"], 0)
@@ -83,10 +85,24 @@ def waiting(s: dict) -> Iterator[Line]:
         top = max(t["ranks"], key=lambda r: r["waits"][kind])
         what, remedy = WAITED[kind]
         longest = top["waits"][kind]
+        # Late by work of their own are ranks only while they are outside MPI.
+        others = t["outside_s"] * (1 - 1 / t["measured_ranks"]) if kind != "in_host" else mean
+        gain = f"{remedy}. That can gain {seconds(min(mean, others))} at most."
+        if others < 0.5 * mean:
+            gain = f"others were outside MPI for {seconds(others)} of that at most, else in MPI too: messages were on"
+            gain += " their way, or ranks had no processor."
         text = f"Ranks waited {seconds(mean)} in the mean {what}, rank {top['rank']} the longest ({seconds(longest)})"
-        yield line(
-            f"{text}: {remedy}. That can gain {seconds(mean)} at most.", kind=kind, mean_s=mean, longest_s=longest
-        )
+        yield line(f"{text}: {gain}", kind=kind, mean_s=mean, longest_s=longest, others_outside_s=others)
+
+
+def polling(s: dict) -> Iterator[Line]:
+    t = s["time"]
+    mean = t["polling_s"] / t["measured_ranks"] if t else 0
+    if mean and mean > 0.05 * t["wall_s"]:
+        polls = [c for c in t["calls"] if POLLS.fullmatch(c["call"])]
+        calls, most = times(sum(c["calls"] for c in polls), "call"), polls[0]["call"]
+        text = f"Ranks polled {seconds(mean)} in the mean, by {calls}, most {most}: for what is not seen. Where there"
+        yield line(f"{text} is nothing else to do, MPI_Wait... leaves the processor to other ranks.", mean_s=mean)
 
 
 def uneven(s: dict) -> Iterator[Line]:
@@ -103,8 +119,8 @@ def uneven(s: dict) -> Iterator[Line]:
 
 def top_call(s: dict) -> Iterator[Line]:
     t = s["time"]
-    if t and t["mpi_s"] and t["calls"]:
-        c = t["calls"][0]
+    c = next((c for c in t["calls"] if not POLLS.fullmatch(c["call"])), None) if t and t["mpi_s"] else None
+    if c:
         share = c["seconds"] / t["mpi_s"]
         each = f", {seconds(c['seconds'] / c['calls'])} each" if c["calls"] else ""
         text = f"{c['call']} took {percent(share)} of the time in MPI ({times(c['calls'], 'call')}{each})"
@@ -115,8 +131,9 @@ def left_to_host(s: dict) -> Iterator[Line]:
     for f in s["fallbacks"][:2]:
         text = f"“{f['reason']}”: {times(f['times'], 'time')} in {times(f['ranks'], 'rank')}. Try: {f['advice']}."
         yield line(f"{text} {TRY}.", times=f["times"], ranks=f["ranks"])
-    calls = sum(c["calls"] for c in s["collectives"])
-    by_host = [c for c in s["collectives"] if c["by"] == "host"]
+    several = [c for c in s["collectives"] if c["ranks"] != 1]  # alone a rank has nothing to gain
+    calls = sum(c["calls"] for c in several)
+    by_host = [c for c in several if c["by"] == "host"]
     hosts = sum(c["calls"] for c in by_host)
     if calls and hosts > 0.1 * calls:
         most = max(by_host, key=lambda c: c["calls"])["call"]
@@ -152,9 +169,12 @@ def copied_twice(s: dict) -> Iterator[Line]:
     large = sum(row["bytes"] for row in cells["sizes"] if row["below_bytes"] > LARGE)
     if s["sent"]["bytes"] and large > 0.1 * s["sent"]["bytes"]:
         lagging = next((c["sum"] for c in s["counters"] if c["counter"] == "skew.messages_through_cells"), 0)
+        straight = sum(w["bytes"] for w in s["sent"]["ways"] if w["way"] in STRAIGHT)
         why = (
             f"{times(lagging, 'message')} because the receiver lagged"
             if lagging
+            else "others went straight, so zerohop took two copies for the faster way between these ranks"
+            if straight
             else "`zerohop doctor` says whether the system refuses copies between ranks, and what mends it"
         )
         text = f"{percent(large / s['sent']['bytes'])} of the bytes sent ({amount(large)}) were large and copied twice"
@@ -184,17 +204,14 @@ def late_receives(s: dict) -> Iterator[Line]:
 
 
 def company(s: dict) -> Iterator[Line]:
-    for name, what in (
-        ("busy_cpu", "other programs wanted the processors"),
-        ("shared_cpu", "a peer ran on the processor"),
-    ):
-        counter = next((c for c in s["counters"] if c["counter"] == name), None)
-        ranks = sum(n > 0 for n in counter["by_rank"]) if counter else 0
-        if ranks:
-            text = (
-                f"At times {what} of {whole(ranks)} of {times(s['job']['ranks'], 'rank')}: leave the job's processors"
-            )
-            yield line(f"{text} to it (fewer ranks, binding, other programs elsewhere).", ranks=ranks)
+    found = {c["counter"]: c for c in s["counters"] if c["counter"] in ("busy_cpu", "shared_cpu") and c["sum"]}
+    if found:
+        whats = {"busy_cpu": "other programs wanted", "shared_cpu": "a peer ran on"}
+        seen = " and ".join(f"{whats[k]} the processor of {times(sum(map(bool, c['by_rank'])), 'rank')} "
+                            f"({times(c['sum'], 'time')})" for k, c in found.items())  # fmt: skip
+        text = f"At times {seen}: a rank stands still then, and all times here have that in them. Leave the job its"
+        yield line(f"{text} processors (fewer ranks, binding, other programs elsewhere).",
+                   **{k: c["sum"] for k, c in found.items()})  # fmt: skip
 
 
 def distances(s: dict) -> Iterator[Line]:
@@ -205,16 +222,19 @@ def distances(s: dict) -> Iterator[Line]:
 
 
 def single_copies(s: dict) -> Iterator[Line]:
-    once = sum(w["bytes"] for w in s["sent"]["ways"] if w["way"] in ("cma", "ko", "mapped"))
-    if s["sent"]["bytes"] >= LARGE:
-        share = once / s["sent"]["bytes"]
-        text = f"{percent(share)} of {amount(s['sent']['bytes'])} sent inside nodes went straight, in one copy."
-        yield line(text, bytes=once, share=share)
+    ways, sent = s["sent"]["ways"], s["sent"]["bytes"]
+    once = sum(w["bytes"] for w in ways if w["way"] in STRAIGHT)
+    if sent >= LARGE:
+        twice = [w for w in ways if w["way"] not in (*STRAIGHT, "self")]
+        most = max((row["below_bytes"] for w in twice for row in w["sizes"]), default=0)
+        text = f"{percent(once / sent)} of {amount(sent)} sent inside nodes went straight, in one copy"
+        text += f"; the others, of less than {amount(most)} each, in two." if most else "."
+        yield line(text, bytes=once, share=once / sent)
 
 
 RULES = (
-    ended, idle, time_in_mpi, waiting, uneven, top_call, left_to_host, private_memory, copied_twice, small_messages,
-    late_receives, company, distances, single_copies,
+    ended, idle, time_in_mpi, company, waiting, polling, uneven, top_call, left_to_host, private_memory, copied_twice,
+    small_messages, late_receives, distances, single_copies,
 )  # fmt: skip
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 
 from zerohop.report import MEASURE
 from zerohop.report.matrix import label
-from zerohop.report.summary import WAITS
-from zerohop.report.text import percent, times, whole
+from zerohop.report.summary import POLLING, WAITS
+from zerohop.report.text import amount, percent, seconds, times, whole
 
 MOST_BARS = 1024  # of a picture by rank; more are joined, as means
 MOST_ROWS = 1024  # of a table by rank
 MOST_CALLS = 8  # with a colour of their own
+BUSY = {"polling_s": POLLING, "moving_s": "moving, and the rest of MPI"}
 NOT_MEASURED = f"Not measured: run with `{MEASURE}`."
-OLDER = "Not told: an older zerohop wrote the file, or no rank told anything."
+OLDER = "Not told: an older zerohop wrote the file, or the job did not reach MPI_Finalize."
 
 
 def section(name: str, title: str, intro: str, *parts: dict | None, notes: tuple[str, ...] = ()) -> dict:
@@ -38,8 +40,8 @@ def by_rank(name: str, title: str, ranks: list[int], unit: str, series: dict[str
     each = max(ceil(len(ranks) / MOST_BARS), 1)
     starts = range(0, len(ranks), each)
     means = {s: [sum(v[i : i + each]) / len(v[i : i + each]) for i in starts] for s, v in series.items()}
-    shown = {s: v for s, v in means.items() if any(v)} or dict(list(means.items())[:1])
-    return bars(name, title, "rank", [label(ranks[i : i + each]) for i in starts], {unit: shown})
+    # Also what is nowhere: a thing has the same colour in the pictures of two jobs.
+    return bars(name, title, "rank", [label(ranks[i : i + each]) for i in starts], {unit: means})
 
 
 def matrix_section(s: dict) -> dict:
@@ -48,7 +50,8 @@ def matrix_section(s: dict) -> dict:
         return section("matrix", title, "", notes=(OLDER,))
     heads = [("from rank", ""), ("to rank", ""), ("messages", "count"), ("bytes", "bytes")]
     rows = [[str(p["from"]), str(p["to"]), p["messages"], p["bytes"]] for p in m["heaviest"]]
-    picture = {"kind": "matrix", "name": "matrix", "title": "sent; solid lines are borders of nodes, dotted of sockets"}
+    lines = "; solid lines are borders of nodes, dotted of sockets" if m["node_borders"] or m["socket_borders"] else ""
+    picture = {"kind": "matrix", "name": "matrix", "title": f"sent from rank to rank{lines}"}
     picture |= {key: m[key] for key in ("blocks", "cells", "node_borders", "socket_borders")}
     notes = [f"{percent(share)} of the bytes went between {what}."
              for what in ("nodes", "sockets") if (share := m[f"between_{what}"]) is not None]  # fmt: skip
@@ -67,10 +70,16 @@ def below(size: int) -> str:
     return f"<{size}"
 
 
+def classes_of(found: Iterable[int]) -> list[int]:
+    """Those found, and the powers of two between them, lest far sizes look near in a picture."""
+    sizes = set(found)
+    return sorted({*sizes, *(1 << n for n in range(64) if sizes and min(sizes) < 1 << n < max(sizes))})
+
+
 def ways_section(s: dict) -> dict:
     sent = s["sent"]
     used = [w for w in sent["ways"] if w["messages"]]
-    classes = sorted({row["below_bytes"] for w in used for row in w["sizes"]})
+    classes = classes_of(row["below_bytes"] for w in used for row in w["sizes"])
     choices = {}
     for key in ("bytes", "messages"):
         found = {w["way"]: {row["below_bytes"]: row[key] for row in w["sizes"]} for w in used}
@@ -101,7 +110,7 @@ def time_section(s: dict) -> dict:
     heads = [("call", ""), ("calls", "count"), ("seconds of all ranks", "s"), ("each", "s"), ("share of MPI", "share")]
     rows = [[c["call"], c["calls"], c["seconds"], c["seconds"] / max(c["calls"], 1), c["seconds"] / (t["mpi_s"] or 1)]
             for c in t["calls"]]  # fmt: skip
-    return section("time", title, f"The job's longest rank took {t['wall_s']:.6g} s.",
+    return section("time", title, f"The job's longest rank took {seconds(t['wall_s'])}.",
                    by_rank("time", "seconds in MPI, by call", [r["rank"] for r in t["ranks"]], "s", series),
                    table("By call", heads, rows))  # fmt: skip
 
@@ -112,25 +121,27 @@ def waits_section(s: dict) -> dict:
         return section("waits", title, "", notes=(NOT_MEASURED,))
     ranks = [r["rank"] for r in t["ranks"]]
     series = {f"waiting {text}": [r["waits"][kind] for r in t["ranks"]] for kind, text in WAITS.items()}
-    series["moving, and the rest of MPI"] = [r["moving_s"] for r in t["ranks"]]
+    series |= {text: [r[key] for r in t["ranks"]] for key, text in BUSY.items()}
     heads = [("what", ""), ("times", "count"), ("seconds of all ranks", "s"), ("share of MPI", "share")]
     whole_s = t["mpi_s"] or 1
     rows = [[f"waiting {text}", w["times"], w["seconds"], w["seconds"] / whole_s]
             for kind, text in WAITS.items() for w in (t["waits"][kind],)]  # fmt: skip
-    rows.append(["moving, and the rest of MPI", None, t["moving_s"], t["moving_s"] / whole_s])
-    of_rank = [("rank", ""), ("wall", "s"), ("outside MPI", "s"), ("in MPI", "s"), *((k, "s") for k in WAITS)]
-    each = [[str(r["rank"]), r["wall_s"], r["outside_s"], r["mpi_s"], *r["waits"].values(), r["moving_s"]]
+    rows += [[text, None, t[key], t[key] / whole_s] for key, text in BUSY.items()]
+    kinds = (k.replace("_", " ") for k in (*WAITS, "polling", "moving"))
+    of_rank = [("rank", ""), *((what, "s") for what in ("wall", "outside MPI", "in MPI", *kinds))]
+    each = [[str(r["rank"]), r["wall_s"], r["outside_s"], r["mpi_s"], *r["waits"].values(), *(r[k] for k in BUSY)]
             for r in t["ranks"]]  # fmt: skip
-    intro = "What ranks waited for inside MPI, and what is left: copying, matching, reducing."
+    intro = "What ranks waited for inside MPI, and what is left: copying, matching, reducing, having no processor."
     picture = by_rank("waits", "seconds in MPI, by what they were", ranks, "s", series)
-    tables = table("In all", heads, rows), table("By rank", [*of_rank, ("moving", "s")], each, folded=True)
+    tables = table("In all", heads, rows), table("By rank", of_rank, each, folded=True)
     return section("waits", title, intro, picture, *tables)
 
 
 def counters_section(s: dict) -> dict:
     by_name = {c["counter"]: c for c in s["counters"]}
     heads = [("what", ""), ("sum", "count"), ("most", "count"), ("in rank", ""), ("counter", "")]
-    rows = [[c["meaning"], c["sum"], c["most"], str(c["most_in_rank"]), c["counter"]] for c in s["counters"]]
+    rows = [[c["meaning"], *((c[k], amount(c[k])) if "bytes" in c["counter"] else c[k] for k in ("sum", "most")),
+             str(c["most_in_rank"]), c["counter"]] for c in s["counters"]]  # fmt: skip
     queue, pictures = by_name.get("unexpected.high_water"), []
     if queue and any(queue["by_rank"]):
         series = {"longest queue": queue["by_rank"]}
@@ -175,10 +186,9 @@ def private_section(s: dict) -> dict:
     else:
         amounts = (("shared at the end", "shared_bytes"), ("became shared", "adopted_bytes"),
                    ("became private again", "returned_bytes"), ("had to stay private", "declined_bytes"))  # fmt: skip
-        rows = [[what, heap[key]] for what, key in amounts]
-        notes.append(
-            f"Sharing saved about {heap['saved_ns'] / 1e9:.3g} s and cost {heap['spent_ns'] / 1e9:.3g} s, of all ranks."
-        )
+        rows = [[what, heap[key]] for what, key in amounts] if any(heap[key] for _, key in amounts) else []
+        told = f"Sharing saved about {seconds(heap['saved_ns'] / 1e9)}, cost {seconds(heap['spent_ns'] / 1e9)} in all."
+        notes.append(told if rows else "No buffer was large and used often enough to become shared.")
     what = {"declined_why": "no more buffers become shared", "declined_latest": "the latest buffer that stayed private"}
     why = [[what[r["what"]], r["why"], r["ranks"], r["advice"]] for r in (heap or {"reasons": ()})["reasons"]]
     left = [[f["reason"], f["times"], f["ranks"], f["advice"]] for f in s["fallbacks"]]

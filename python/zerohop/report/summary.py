@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 from zerohop.report import advice
@@ -16,6 +17,9 @@ WAITS = {
     "in_host": "in calls of the MPI library",
     "untold": "for a reason not told",
 }
+POLLING = "polling (MPI_Test..., MPI_Iprobe)"
+# Calls that look and return: a program that repeats them waits, but zerohop cannot see for what.
+POLLS = re.compile(r"MPI_(Test(all|any|some)?|I(m|)probe|Request_get_status.*)")
 # Counters of one number, with what a large one means; by path in a rank.
 COUNTERS = {
     "unexpected.total": "messages that came before their receive",
@@ -90,10 +94,11 @@ def time_of(job: Job) -> dict | None:
             calls[name]["seconds"] += count(row, "seconds")
         waits = {kind: count(measured, "waits", kind, "seconds") for kind in WAITS}
         mpi, wall = sum(mine.values()), count(measured, "wall_s")
+        polling = min(sum(s for name, s in mine.items() if POLLS.fullmatch(name)), mpi)
         ranks.append(
             {
                 "rank": number, "wall_s": wall, "mpi_s": mpi, "outside_s": max(wall - mpi, 0), "waits": waits,
-                "moving_s": max(mpi - sum(waits.values()), 0), "calls": dict(mine),
+                "polling_s": polling, "moving_s": max(mpi - polling - sum(waits.values()), 0), "calls": dict(mine),
             }
         )  # fmt: skip
     if not ranks:
@@ -106,7 +111,7 @@ def time_of(job: Job) -> dict | None:
         for kind in WAITS
     }
     by_seconds = sorted(calls.items(), key=lambda c: -c[1]["seconds"])
-    sums = {key: sum(r[key] for r in ranks) for key in ("mpi_s", "outside_s", "moving_s")}
+    sums = {key: sum(r[key] for r in ranks) for key in ("mpi_s", "outside_s", "polling_s", "moving_s")}
     wall = max(r["wall_s"] for r in ranks)
     named = [{"call": name} | sums_of for name, sums_of in by_seconds]
     return {"wall_s": wall, "measured_ranks": len(ranks), **sums, "waits": waits, "calls": named, "ranks": ranks}

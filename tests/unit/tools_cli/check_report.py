@@ -161,6 +161,51 @@ class Sentences(InFolder):
         for line in rules.lines_of(self.summary(ranks=4)):
             self.assertTrue(line["rests_on"], line)
 
+    def changed(self, change, **how):
+        made = fake_statistics.document(**how)
+        for rank in made["ranks"]:
+            change(rank)
+        return summary_of(document.join([self.write("s.json", made)]))
+
+    def test_polling_is_not_told_as_moving(self):
+        def change(rank):
+            rank["time"]["calls"].append({"call": "MPI_Testany", "calls": 10**6, "seconds": 20.0})
+
+        s = self.changed(change)
+        self.assertEqual([r["polling_s"] for r in s["time"]["ranks"]], [20.0] * 4)
+        self.assertAlmostEqual(s["time"]["moving_s"], self.summary()["time"]["moving_s"])
+        self.assertIn("Ranks polled 20.0 s in the mean, by 4,000,000 calls, most MPI_Testany", self.lines(s))
+        self.assertIn("MPI_Recv took", self.lines(s), "not the call that polls")
+
+    def test_balance_gains_no_more_than_others_are_outside_of_mpi(self):
+        def change(rank):
+            rank["time"]["wall_s"] = 12.0
+
+        self.assertRegex(self.lines(self.changed(change)), r"late, rank 0 .*That can gain 2\.97 s at most")
+        said = self.lines(self.changed(lambda r: (change(r), r["time"]["waits"]["for_message"].update(seconds=40.0))))
+        self.assertRegex(said, r"waited 40\.0 s .*others were outside MPI for 18\.2 s of that at most")
+
+    def test_calls_of_one_rank_are_nobodys_loss(self):
+        alone = {"call": "MPI_Bcast", "ranks": 1, "by": "host", "calls": 10**6, "bytes": 8}
+        rest = {"call": "MPI_Bcast", "ranks": 4, "by": "team", "calls": 900, "bytes": 8}
+        s = self.changed(lambda rank: rank["calls"].extend([alone, rest]))
+        self.assertNotIn("The MPI library served", self.lines(s))
+
+    def test_other_programs_stand_before_what_their_time_is_in(self):
+        said = self.lines(self.changed(lambda rank: rank.update(shared_cpu=2))).splitlines()
+        self.assertRegex(
+            said[1], r"other programs wanted the processor of 2 ranks \(2 times\) and a peer .* \(8 times\)"
+        )
+
+    def test_large_messages_copied_twice_are_no_fault_where_others_went_straight(self):
+        def change(rank):
+            rank["sent"]["by_path"]["cells"] = [{"below_bytes": 1 << 21, "messages": 90, "bytes": 90 << 20}]
+            rank["skew"]["messages_through_cells"] = 0
+
+        self.assertIn("two copies for the faster way", self.lines(self.changed(change, ranks=16, pattern="all")))
+        nothing = {"by_path": {}, "by_size": []}
+        self.assertIn("`zerohop doctor` says", self.lines(self.changed(lambda r: (r.update(sent=nothing), change(r)))))
+
     def test_without_measured_time_the_line_says_what_would_tell(self):
         for how in ({"measured": False}, {"measured": False, "old": True}):
             s = self.summary(**how)
@@ -174,6 +219,8 @@ class Sentences(InFolder):
         self.assertIn("was killed since", self.lines(self.summary(end="running", measured=False)))
         ended = self.summary(end="MPI_Abort", abort_rank=2, abort_code=7)
         self.assertIn("ended by MPI_Abort in rank 2 (code 7)", self.lines(ended))
+        early = self.changed(lambda r: r.update(calls=[], sent={}, time={"wall_s": 0.4, "calls": []}), end="MPI_Abort")
+        self.assertNotRegex(self.lines(early), "No message and no collective|MPI took", "not of a job that ended early")
 
     def test_each_reason_of_the_library_has_advice(self):
         source = Path(__file__).parents[3] / "src"
@@ -210,6 +257,11 @@ class Shown(InFolder):
         r = self.run_it("report", name, "-o", "/dev/null/x.html")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
 
+    def test_a_program_without_mpi_is_told_so(self):
+        r = self.run_it("report", "--after", "999999999", "none.json")
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("called no MPI that zerohop serves", r.stderr)
+
     def test_comparing_tells_what_changed_and_what_is_not_alike(self):
         a = self.write("a.json", fake_statistics.document())
         b = fake_statistics.document(4, 4, end="running", measured=False, command=["./other"])
@@ -225,8 +277,10 @@ class Shown(InFolder):
         made = fake_statistics.document()
         for rank in made["ranks"]:
             rank["time"]["calls"][0]["seconds"] *= 2
+            rank["time"]["wall_s"] += 1
         b = summary_of(document.join([self.write("b.json", made)]))
-        changes = compare.changes_of(self.summary(), b)
+        wall, *changes = compare.changes_of(self.summary(), b)
+        self.assertEqual((wall["what"], wall["change"]), ("wall", 1))
         self.assertEqual((changes[0]["what"], changes[0]["ratio"]), ("MPI_Recv", 2))
         self.assertEqual([c["share"] for c in changes], sorted((c["share"] for c in changes), reverse=True))
 
