@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_400,
-    "lines of tools": 11_880,
-    "lines of tests": 60_790,
+    "lines of src": 47_410,
+    "lines of tools": 11_895,
+    "lines of tests": 60_815,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_440,
     "lines of python": 5_850,
-    "words of pages": 38_700,
+    "words of pages": 38_720,
     "variables": 13,
     "leaf commands": 16,
 }

@@ -226,6 +226,7 @@ bool Rank::progress() {
     const uint64_t now = os::now_ns();
     if (s.idle_polls == kHostEvery) s.idle_polls_since_ns = now;
     const bool in_vain = now - s.idle_polls_since_ns > s.in_vain_ns();
+    s.endpoint->part().activity.polled(s.idle_polls_since_ns, now);
     s.endpoint->help_peers(in_vain);
     leave(guard);
     s.reap_in_time();

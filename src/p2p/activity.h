@@ -56,13 +56,15 @@ using Tell = FunctionRef<void(Activity*)>;
 
 /// Writers: the owner, one thread at a time. Readers: any process, at any time.
 /// Invariant: where `version` reads the same even number before and after `words`, they are one Activity.
-/// `host_call` is apart, as it is set at each call of the host: its number, 0 outside.
+/// `host_call` is apart, as it is set at each call of the host: its number, 0 outside; and so are polls.
 /// Wrap: a reader that sleeps through 2^31 waits takes half of one for whole. Crash: what the rank was in when it died.
 struct ActivityShm {
   static constexpr size_t kWords = sizeof(Activity) / sizeof(uint64_t);
   alignas(kPairBytes) Atomic<uint32_t> version;
   Atomic<uint32_t> host_call;
   Atomic<uint64_t> host_ticks;  ///< when that began, in the owner's ticks
+  Atomic<uint64_t> polled_ns;   ///< CLOCK_MONOTONIC, when the program last polled in vain (one of some dozen polls)
+  Atomic<uint64_t> polls_ns;    ///< ... and since when none of its polls has moved anything
   Atomic<uint64_t> words[kWords];
 
   void tell(const Activity& now) {
@@ -71,6 +73,10 @@ struct ActivityShm {
     version.store_relaxed(before + 1);
     for (size_t i = 0; i < kWords; ++i) words[i].store_release(told[i]);  // AC0 -> AC1: the odd version
     version.store_release(before + 2);                                    // AC2 -> AC3: the words
+  }
+  void polled(uint64_t since_ns, uint64_t now_ns) {
+    polls_ns.store_relaxed(since_ns);
+    polled_ns.store_relaxed(now_ns);
   }
   void enter_host(uint16_t function, uint64_t now_ticks) {
     host_ticks.store_relaxed(now_ticks);

@@ -209,6 +209,16 @@ def watchers(host) -> None:
         expect(not processes_with(job.token), "the watcher stays")
 
 
+def polls_in_vain(host) -> None:
+    with program(host, "polls", run=("--hang-report", "2s")) as job:
+        look = job.until(lambda look: [r["state"] for r in look["ranks"][:2]] == ["polling", "polling"])
+        expect(look["ranks"][0]["polls_seconds"] >= 0 and look["ranks"][2]["state"] == "computing", look["ranks"])
+        end = time.monotonic() + PATIENCE_S
+        while "ranks 0,1: polling in vain" not in job.errors.read_text():
+            expect(time.monotonic() < end, job.errors.read_text())
+            time.sleep(0.2)
+
+
 def watchers_keep_nobody_waiting(host) -> None:
     wait = "import os, sys\ntry: os.waitpid(-1, 0)\nexcept ChildProcessError: sys.exit(0)\nsys.exit(1)"
     for words in ([str(binary_of(host, SOURCE)), "end"], [sys.executable, "-c", wait]):
@@ -223,6 +233,7 @@ CASES = (
     tables_and_exit_codes,
     screens,
     watchers,
+    polls_in_vain,
     watchers_keep_nobody_waiting,
 )
 

@@ -29,7 +29,8 @@ bool is_still(const RankLook& a, const RankLook& b) {
 }
 
 bool waits_for(const RankLook& rank, uint64_t ns, uint64_t now_ns) {
-  return (rank.state == RankState::kWaiting || rank.state == RankState::kInHost) && doing_for_ns(rank, now_ns) >= ns;
+  const bool waits = rank.state == RankState::kWaiting || rank.state == RankState::kInHost;
+  return (waits || rank.state == RankState::kPolling) && doing_for_ns(rank, now_ns) >= ns;
 }
 
 }  // namespace

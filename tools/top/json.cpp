@@ -53,6 +53,7 @@ Json rank_json(const JobLook& before, const JobLook& now, const RankLook& rank) 
               {"since_last_turn_seconds", seconds(rank.away_ns)}};
   if (rank.pid != 0) out["pid"] = rank.pid;
   if (!rank.call.empty()) out["call"] = rank.call;
+  if (rank.state == RankState::kPolling) out["polls_seconds"] = seconds(rank.polls_ns);
   if (rank.state == RankState::kInHost) out["host_seconds"] = seconds(rank.host_ns);
   if (rank.state == RankState::kWaiting) out["waits"] = wait_json(rank, now.seen_ns);
   if (const double cpu = cpu_percent(before, now, rank); cpu >= 0) out["cpu_percent"] = cpu;

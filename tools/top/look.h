@@ -16,6 +16,7 @@ namespace zh::tools::top {
 
 enum class RankState {
   kComputing,  ///< with its program, or in a call that does not wait
+  kPolling,    ///< it asks again and again (MPI_Test, MPI_Iprobe), and nothing moves
   kInHost,     ///< in a call of the host
   kWaiting,
   kStopped,  ///< by a signal or a debugger
@@ -39,6 +40,7 @@ struct RankLook {
   uint64_t host_ticks = 0;  ///< when that call of the host began; 0: it is in none
   uint64_t host_ns = 0;     ///< how long ago that is
   uint64_t away_ns = 0;     ///< since it last looked for messages
+  uint64_t polls_ns = 0;    ///< for how long it has polled in vain
   TrafficByPath sent, received;
   uint32_t unexpected = 0, unexpected_high = 0, posted = 0;
   uint64_t backed_bytes = 0;  ///< of its part of the segment

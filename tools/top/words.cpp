@@ -112,7 +112,8 @@ std::string printable(std::string_view text) {
 }
 
 const char* to_string(RankState state) {
-  constexpr const char* kNames[] = {"computing", "in host", "waiting", "stopped", "dead", "left", "elsewhere"};
+  constexpr const char* kNames[] = {"computing", "polling", "in host", "waiting",
+                                    "stopped",   "dead",    "left",    "elsewhere"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -136,6 +137,8 @@ std::string doing(const RankLook& rank) {
       if (rank.wait.waits == Waits::kUntold || (rank.wait.peers_told == 0 && !rank.wait.any))
         return "waiting " + in_call(rank);
       return "waiting " + in_call(rank) + " " + for_what(rank.wait);
+    case RankState::kPolling:
+      return "polling in vain";
     case RankState::kInHost:
       return rank.call.empty() ? "in the MPI library" : "in the MPI library's " + rank.call;
     case RankState::kStopped:
@@ -153,6 +156,8 @@ uint64_t doing_for_ns(const RankLook& rank, uint64_t now_ns) {
       return now_ns - std::min(now_ns, rank.wait.began_ns);
     case RankState::kInHost:
       return rank.host_ns;
+    case RankState::kPolling:
+      return rank.polls_ns;
     case RankState::kComputing:
       return rank.away_ns;
     default:

@@ -41,6 +41,12 @@ int main(int argc, char** argv) {
     if (rank == 2) MPI_Win_fence(0, window);
     if (rank == 0) receive_from(2);
   }
+  if (strcmp(what, "polls") == 0 && rank < 2) {
+    MPI_Request request;
+    int done = 0;
+    MPI_Irecv(buffer, 100, MPI_CHAR, 1 - rank, kTag, MPI_COMM_WORLD, &request);
+    while (!done) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  }
   if (strcmp(what, "barrier") == 0 && rank != 2) MPI_Barrier(MPI_COMM_WORLD);
   stay();
 }
