@@ -60,10 +60,10 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_410,
     "lines of tools": 11_895,
-    "lines of tests": 60_815,
+    "lines of tests": 60_850,
     "lines of bench": 6_165,
-    "lines of dev": 4_215,
-    "lines of kernel": 1_440,
+    "lines of dev": 4_222,
+    "lines of kernel": 1_466,
     "lines of python": 5_850,
     "words of pages": 38_720,
     "variables": 13,

@@ -110,6 +110,7 @@ void zh_pool_release(struct zh_region *region);
 int zh_pool_lock(struct zh_user *user);
 
 /* pin.c */
+int zh_look(const struct zh_region *region);
 int zh_pin(struct zh_region *region);
 void zh_unpin(struct zh_region *region);
 

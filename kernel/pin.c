@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #define PIN_AT_ONCE 1024 /* pages, between two looks at signals */
+#define LOOK_AT_ONCE 64
 
 /* What was never live nobody has written. */
 void zh_unpin(struct zh_region *region)
@@ -25,9 +26,10 @@ void zh_unpin(struct zh_region *region)
 	}
 }
 
+/* Of a shared mapping of a file that is open for reading alone, VM_SHARED is not set. */
 static bool is_private(const struct vm_area_struct *vma)
 {
-	return !(vma->vm_flags & VM_SHARED);
+	return !(vma->vm_flags & VM_MAYSHARE);
 }
 
 /*
@@ -65,51 +67,66 @@ static int look_at_mappings(const struct zh_region *region, bool *any_private)
 	return err;
 }
 
-/* Of a huge page that is mapped as one the first page has the mark. */
+/* Of a huge page that is mapped as one, of which no page is mapped by itself, the first one has the mark. */
 static bool is_own(struct page *page)
 {
 	struct folio *folio = page_folio(page);
 
-	return folio_test_anon(folio) && (PageAnonExclusive(page) || PageAnonExclusive(&folio->page));
+	return folio_test_anon(folio) &&
+	       (PageAnonExclusive(page) || (atomic_read(&page->_mapcount) < 0 && PageAnonExclusive(&folio->page)));
 }
 
-/* How many pages from here on are the process's own, touched as by any reader. */
-static int look_at_pages(unsigned long start, int count, struct page **pages)
+/* Touches pages as any reader does: how many, from `start` on, or an error where one is not the process's own. */
+static int look_at_pages(unsigned long start, unsigned long count)
 {
-	int i, got = get_user_pages_fast(start, count, 0, pages);
+	struct page *pages[LOOK_AT_ONCE];
+	int i, got = get_user_pages_fast(start, min_t(unsigned long, count, LOOK_AT_ONCE), 0, pages);
 	bool own = true;
 
 	for (i = 0; i < got; i++) {
 		own = own && is_own(pages[i]);
 		put_page(pages[i]);
 	}
-	return own ? got : -EFAULT;
+	return own && got ? got : -EFAULT;
 }
 
-/* -EAGAIN: the mapping was being changed when this began. What pinning changes itself it does once. */
-int zh_pin(struct zh_region *region)
+/* Whether the memory may be pinned; a change of the mapping since this began revokes the region. */
+int zh_look(const struct zh_region *region)
 {
-	const bool writes = region->flags & ZEROHOP_WRITE;
+	unsigned long at = region->range.start & PAGE_MASK, left = region->page_count;
 	bool any_private;
 	int err = look_at_mappings(region, &any_private);
 
-	if (!err && READ_ONCE(region->revoked))
-		err = -EAGAIN;
-	while (!err && region->pinned < region->page_count) {
-		unsigned long start = (region->range.start & PAGE_MASK) + region->pinned * PAGE_SIZE;
-		struct page **pages = region->pages + region->pinned;
-		int count = min_t(unsigned long, region->page_count - region->pinned, PIN_AT_ONCE);
+	while (!err && left && any_private && !(region->flags & ZEROHOP_WRITE)) {
+		int looked = look_at_pages(at, left);
 
-		if (any_private && !writes)
-			count = look_at_pages(start, count, pages);
-		if (count > 0)
-			count = pin_user_pages_fast(start, count, FOLL_LONGTERM | (writes ? FOLL_WRITE : 0), pages);
-		if (count <= 0)
-			return count ? count : -EFAULT;
-		region->pinned += count;
+		if (looked < 0)
+			return looked;
+		at += looked * PAGE_SIZE;
+		left -= looked;
 		if (fatal_signal_pending(current))
 			err = -EINTR;
 		cond_resched();
 	}
 	return err;
+}
+
+int zh_pin(struct zh_region *region)
+{
+	const unsigned int how = FOLL_LONGTERM | (region->flags & ZEROHOP_WRITE ? FOLL_WRITE : 0);
+
+	while (region->pinned < region->page_count) {
+		unsigned long left = region->page_count - region->pinned;
+		int pinned = pin_user_pages_fast((region->range.start & PAGE_MASK) + region->pinned * PAGE_SIZE,
+						 min_t(unsigned long, left, PIN_AT_ONCE), how,
+						 region->pages + region->pinned);
+
+		if (pinned <= 0)
+			return pinned ? pinned : -EFAULT;
+		region->pinned += pinned;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return 0;
 }

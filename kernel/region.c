@@ -27,7 +27,8 @@ static void free_region(struct kref *refs)
 	struct zh_region *region = container_of(refs, struct zh_region, refs);
 
 	zh_unpin(region);
-	zh_pool_release(region);
+	if (region->pages)
+		zh_pool_release(region);
 	mmdrop(region->mm);
 	zh_user_put(region->user);
 	zh_context_put(region->context);
@@ -220,7 +221,23 @@ int zh_watch(struct zh_file *file)
 	return mmu_notifier_register(&file->notifier, current->mm);
 }
 
-/* Pages that were the owner's at one moment, from which on the notifier tells. */
+static int make_place(struct zh_region *region)
+{
+	int err = zh_pool_account(region);
+
+	if (err)
+		return err;
+	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (region->pages)
+		return 0;
+	zh_pool_release(region);
+	return -ENOMEM;
+}
+
+/*
+ * Pages that were the owner's at one moment, from which on the notifier tells. Nothing is evicted for what cannot be
+ * pinned.
+ */
 static int pin_stable(struct zh_region *region)
 {
 	struct zh_file *file = region->owner;
@@ -231,7 +248,11 @@ static int pin_stable(struct zh_region *region)
 		region->revoked = file->changes && file->changes_from <= region->range.last &&
 				  region->range.start <= file->changes_last;
 		spin_unlock(&file->lock);
-		err = zh_pin(region);
+		err = zh_look(region);
+		if (!err && !region->pages)
+			err = make_place(region);
+		if (!err)
+			err = READ_ONCE(region->revoked) ? -EAGAIN : zh_pin(region);
 		if (err && err != -EAGAIN)
 			return err;
 		spin_lock(&file->lock);
@@ -301,20 +322,10 @@ static int register_new(struct zh_file *file, struct zerohop_register *call)
 
 	if (!region)
 		return -ENOMEM;
-	err = zh_pool_account(region);
-	if (err) {
-		kfree(region);
-		return err;
-	}
 	mmgrab(region->mm);
 	kref_get(&region->user->refs);
 	kref_get(&region->context->refs);
 	/* from here on free_region() undoes it */
-	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!region->pages) {
-		zh_region_put(region);
-		return -ENOMEM;
-	}
 	spin_lock(&file->lock);
 	interval_tree_insert(&region->range, &file->regions);
 	spin_unlock(&file->lock);

@@ -246,7 +246,7 @@ static void register_refusals(void) {
   FAILS(make_region(fd, at, 8, ZEROHOP_READ | 8, NULL), EINVAL);
   FAILS(make_region(fd, at, UINT64_MAX, ZEROHOP_READ, NULL), EFAULT);
   FAILS(make_region(fd, (void*)(UINT64_MAX - 8191), 4096, ZEROHOP_READ, NULL), EFAULT);
-  FAILS(make_region(fd, (void*)kPage, UINT64_C(1) << 32, ZEROHOP_READ, NULL), EDQUOT);
+  FAILS(make_region(fd, (void*)kPage, UINT64_C(1) << 32, ZEROHOP_READ, NULL), EFAULT);
   CHECK(munmap(at, kPage) == 0);
   FAILS(make_region(fd, at, 8, ZEROHOP_READ, NULL), EFAULT);
   CHECK(statistics(fd).regions == 0);
@@ -272,14 +272,14 @@ static void pages_are_counted(void) {
   char* at = pages(64 * kPage);
   limit_locked(32 * kPage);
   CHECK(pinned_kib() == 0);
-  FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_READ, NULL), ENOMEM);
+  FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_WRITE, NULL), ENOMEM);
   CHECK(pinned_kib() == 0 && statistics(fd).pages == 0);
   const uint64_t first = region_of(fd, at + 1, 20 * kPage); /* 21 pages */
   CHECK(pinned_kib() == 84 && statistics(fd).pages == 21);
   const uint64_t second = region_of(fd, at + 32 * kPage, 20 * kPage); /* the first goes for it */
   char byte = 0;
   FAILS(copy_from(fd, first, 0, &byte, 1, NULL), ENOENT);
-  FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_READ, NULL), ENOMEM); /* nothing goes for what can never be */
+  FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_WRITE, NULL), ENOMEM); /* nothing goes for what can never be */
   CHECK(copy_from(fd, second, 0, &byte, 1, NULL) == 0);
   CHECK(pinned_kib() == 80 && statistics(fd).evicted == 1);
   CHECK(drop_region(fd, second) == 0);
@@ -310,7 +310,7 @@ static void pool_evicts_the_least_used(void) {
   CHECK(statistics(fd).evicted == 1 && statistics(fd).regions == 4);
   set_parameter("pool_regions", "4096");
   set_parameter("pool_mib", "1");
-  FAILS(make_region(fd, pages(2 << 20), (1 << 20) + kPage, ZEROHOP_READ, NULL), EDQUOT);
+  FAILS(make_region(fd, pages(2 << 20), (1 << 20) + kPage, ZEROHOP_WRITE, NULL), EDQUOT);
   region_of(fd, pages(1 << 20), 1 << 20);
   CHECK(statistics(fd).regions == 1 && statistics(fd).pages == 256);
   set_parameter("pool_mib", "1024");

@@ -127,11 +127,11 @@ static void full_pool_in_use(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, copies, &c) == 0);
   usleep(300000);
-  for (int i = 0; i < 3; i++) FAILS(make_region(fd, pages(kPage), kPage, ZEROHOP_READ, NULL), EDQUOT);
+  for (int i = 0; i < 3; i++) FAILS(make_region(fd, pages(kPage), kPage, ZEROHOP_WRITE, NULL), EDQUOT);
   CHECK(statistics(fd).regions == 1 && statistics(fd).evicted == 0);
   CHECK(drop_region(fd, c.region) == 0); /* its pages stay until the copy ends */
   CHECK(statistics(fd).regions == 0 && statistics(fd).pages == kPoolPages && pinned_kib() == 4 * kPoolPages);
-  FAILS(make_region(fd, pages(kPage), kPage, ZEROHOP_READ, NULL), EDQUOT);
+  FAILS(make_region(fd, pages(kPage), kPage, ZEROHOP_WRITE, NULL), EDQUOT);
   give_page(giver, absent);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(statistics(fd).pages == 0 && pinned_kib() == 0);

@@ -132,6 +132,10 @@ static void files(void) {
   char byte = 3, *shared = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   char* own = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
   CHECK(shared != MAP_FAILED && own != MAP_FAILED);
+  const int input = open(kPath, O_RDONLY);
+  char* constant = mmap(NULL, kPage, PROT_READ, MAP_SHARED, input, 0);
+  CHECK(constant != MAP_FAILED && drop_region(fd, readable(fd, constant, kPage)) == 0);
+  CHECK(munmap(constant, kPage) == 0 && close(input) == 0);
   FAILS(make_region(fd, shared, kPage, ZEROHOP_WRITE, NULL), EFAULT);
   FAILS(make_region(fd, own, kPage, ZEROHOP_READ, NULL), EFAULT);
   CHECK(drop_region(fd, readable(fd, shared, kPage)) == 0);
@@ -180,6 +184,35 @@ static void shared_with_a_child(void) {
   ends_well(t.child);
 }
 
+/* Its first page stays the parent's own. */
+static void huge_page_shared_with_a_child(void) {
+  const int fd = joined(137);
+  struct Turns t;
+  char* at = huge_range(kHuge, 1);
+  CHECK(madvise(at, kPage, MADV_DONTFORK) == 0);
+  fill(at + kPage, kHuge - kPage, 2);
+  if (with_child(&t) == 0) {
+    hear(&t);
+    _exit(is_filled(at + kPage, kHuge - kPage, 2) ? 0 : 1);
+  }
+  FAILS(make_region(fd, at + kPage, kHuge - kPage, ZEROHOP_READ, NULL), EFAULT);
+  readable(fd, at, kPage);
+  say(&t, 0);
+  ends_well(t.child);
+}
+
+static void refused_before_others_go(void) {
+  enum { kPages = 8 };
+  limit_locked(kPages * kPage);
+  const int fd = joined(138);
+  char byte, *good = pages(kPages * kPage), *bad = pages(kPages * kPage);
+  fill(good, kPages * kPage, 1);
+  fill(bad, (kPages - 1) * kPage, 1);
+  const uint64_t region = readable(fd, good, kPages * kPage);
+  FAILS(make_region(fd, bad, kPages * kPage, ZEROHOP_READ, NULL), EFAULT);
+  CHECK(copy_from(fd, region, 0, &byte, 1, NULL) == 0 && statistics(fd).evicted == 0);
+}
+
 static void stack(void) {
   char bytes[3 * kPage], here[3 * kPage];
   const int fd = joined(134);
@@ -204,6 +237,8 @@ const struct Case kMemoryCases[] = {
     {"memory.files", files, 1},
     {"memory.never_touched", never_touched, 0},
     {"memory.shared_with_a_child", shared_with_a_child, 0},
+    {"memory.huge_page_shared_with_a_child", huge_page_shared_with_a_child, 0},
+    {"memory.refused_before_others_go", refused_before_others_go, 0},
     {"memory.stack", stack, 0},
     {"abi.of_32_bits", of_32_bits, 0},
     {0},
