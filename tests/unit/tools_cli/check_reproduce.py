@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from fake_mpi import FakeMpi
 from zerohop.interval import Interval
 from zerohop.reproduce import __main__ as command
-from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
+from zerohop.reproduce import measure, misses, page, programs, show, simulate, store
 from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, KERNEL, RUN, SHARED, Bench, Claim, algorithm, less
 from zerohop.reproduce.figures import FIGURES
 from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Verdict, judge, together
@@ -572,16 +572,6 @@ class Shown(unittest.TestCase):
         self.assertEqual(outside, [])
         if importlib.util.find_spec("matplotlib"):
             self.assertIn("<svg", whole)
-
-    def test_the_time_left_follows_what_the_figures_took(self):
-        bar = progress.Progress({"a": 1.0, "b": 2.0, "c": 1.0})
-        self.addCleanup(bar.close)
-        bar.start("a")
-        bar.began -= 180  # it took three minutes instead of one
-        bar.end()
-        bar.start("b")
-        self.assertAlmostEqual(bar.minutes_left(), 9, places=1)
-        self.assertIn("b: 2 figures left, about 9 min", bar.text())
 
     def test_less_time_is_a_gain(self):
         self.assertAlmostEqual(less(50), 2)
