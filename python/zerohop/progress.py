@@ -43,9 +43,8 @@ class Progress(contextlib.AbstractContextManager):
 
     def text(self) -> str:
         spent, left = time.monotonic() - self.begin, self.left_s()
-        words = [f"zerohop {self.command}: {self.doing}", f"{self.number} of {self.count}"]
-        words += [f"after {duration(spent)}"] if spent >= 1 else []
-        return ", ".join(words + ([f"about {duration(left)} left"] if left else []))
+        after, still = f", after {duration(spent)}" * (spent >= 1), f", about {duration(left)} left" if left else ""
+        return f"zerohop {self.command}: {self.doing}, {self.number} of {self.count}{after}{still}"
 
     @contextlib.contextmanager
     def step(self, what: str, work: float = 1) -> Iterator[None]:

@@ -39,8 +39,7 @@ class Commands(unittest.TestCase):
             out, sent = job.stdout.read(), sent.decode()
         self.assertIn(job.returncode, (0, 1), sent)  # 1: nothing is kept of a machine that others use
         shown = [line.split("\x1b[?7h")[0] for line in sent.split("\x1b[?7l")[1:]]
-        self.assertGreater(len(shown), 1, sent)
-        self.assertTrue(all(line.startswith(f"zerohop {command}: ") for line in shown), shown)
+        self.assertTrue(shown[1:] and all(line.startswith(f"zerohop {command}: ") for line in shown), sent)
         self.assertRegex(shown[-1], last + ".*, about [0-9.]+ (s|min) left")
         self.assertTrue(all(line.startswith("\r\x1b[K") for line in sent.split("\x1b[?7h")[1:]), sent)
         r = self.mpi.run(*words, ZEROHOP_CACHE=str(self.folder)) if pipe else None
@@ -48,7 +47,7 @@ class Commands(unittest.TestCase):
         self.assertNotIn(shown[0].split(", ")[0], r.stderr if r else "")
 
     def test_rounds_of_bench(self):
-        words = ("bench", "p2p", "--only", "latency", "--raw", "off", "--rounds", "3", *self.mpi.host)
+        words = ("bench", "p2p", "--only", "latency", "--rounds", "3", "--raw", "off", *self.mpi.host)
         self.tells("bench p2p", "round 3/3", *words)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
@@ -76,7 +75,6 @@ class Steps(unittest.TestCase):
             with p.step("a", 1.0):
                 p.began -= 180  # it took three minutes instead of one
             with p.step("b", 2.0):
-                self.assertAlmostEqual(p.left_s(), 540, places=1)
                 self.assertIn("zerohop x: b, 2 of 3, about 9 min left", p.text())
 
     def test_a_line_a_minute(self):
