@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_390,
+    "lines of src": 47_389,
     "lines of tools": 11_931,
-    "lines of tests": 60_771,
+    "lines of tests": 60_830,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
-    "lines of python": 5_806,
-    "words of pages": 37_800,
+    "lines of python": 5_940,
+    "words of pages": 37_910,
     "variables": 13,
     "leaf commands": 16,
 }

@@ -49,11 +49,13 @@ def matrix_section(s: dict) -> dict:
     heads = [("from rank", ""), ("to rank", ""), ("messages", "count"), ("bytes", "bytes")]
     rows = [[str(p["from"]), str(p["to"]), p["messages"], p["bytes"]] for p in m["heaviest"]]
     picture = {"kind": "matrix", "name": "matrix", "title": "sent; solid lines are borders of nodes, dotted of sockets"}
-    picture |= {key: m[key] for key in ("blocks", "cells", "node_borders", "socket_borders")}
+    keys = ("blocks", "cells", "node_borders", "socket_borders", "ranks_per_block", "stretches", "order")
+    picture |= {key: m[key] for key in keys} | {"ranks": len(m["order"]), "pairs": m["pairs_of_ranks"]}
     notes = [f"{percent(share)} of the bytes went between {what}."
              for what in ("nodes", "sockets") if (share := m[f"between_{what}"]) is not None]  # fmt: skip
     if m["ranks_per_block"] > 1:
-        notes.append(f"Each cell is a block of {m['ranks_per_block']} by {m['ranks_per_block']} ranks.")
+        each = f"Each cell is a block of {m['ranks_per_block']} by {m['ranks_per_block']} ranks"
+        notes.append(f"{each}{'; a click, or a choice above the picture, shows single ranks' * bool(picture['pairs'])}.")
     intro = f"{times(m['messages'], 'message')} between {times(m['pairs'], 'pair')} of ranks."
     heaviest = table("Pairs with the most bytes", heads, rows)
     return section("matrix", title, intro, picture if m["cells"] else None, heaviest, notes=tuple(notes))
