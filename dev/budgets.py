@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Compares how many instructions MPI calls take under zerohop with what tests/mpi/budgets.json allows.
 
-    dev/budgets.py                    # compares; part of `make check`, a quarter of a minute
+    dev/budgets.py                    # compares; part of `make check`, half a minute
     dev/budgets.py --write            # writes what the calls take now into the table
-    dev/budgets.py --profiles after   # and keeps a profile of each call, for
-                                      # callgrind_annotate --auto=no --threshold=100 after/mpich-MPI_Send-8
+    dev/budgets.py --profiles after   # and keeps profiles, for callgrind_annotate --auto=no after/mpich-MPI_Send-8
 
 Times vary by more than most changes of the code make; instructions do not. callgrind counts those of a call, from its
 arguments to its return: of the library and libc, not of the kernel. tests/mpi/budgets/counted_calls.c makes the calls,
-and sees to it that none of them waits: what it needs from the other rank is there when it begins. So waiting, caches
-and locked instructions are not in a count; `zerohop bench` times them. Messages come by 16, and the count is of one.
+and sees to it that none waits: what it needs from the other rank is there. So waiting, caches and locked instructions
+are not in a count; `zerohop bench` times them. Messages come by 16, and the count is of one.
 
 A count that differs from the table by more than 3 % fails, in either direction. More: find what added them, by a
 profile of each version, or, if they are worth it, --write. Less: --write, or the next change can lose again unseen what
@@ -122,7 +121,7 @@ def rows_of(host: str, found: dict[tuple[str, int], Count]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.bytes, row.call))
 
 
-def measure(host, profiles: Path | None) -> list[Row]:
+def measure(host, profiles: Path | None, **more: str) -> list[Row]:
     """One job."""
     with tempfile.TemporaryDirectory(prefix="zh-budgets-") as name:
         folder = Path(name)
@@ -130,7 +129,7 @@ def measure(host, profiles: Path | None) -> list[Row]:
         page.write_bytes(bytes(PAGE_BYTES))
         program = [binary_of(host, SOURCE), str(page)]
         command = ["valgrind", *VALGRIND, f"--callgrind-out-file={folder}/counts.%p", *program]
-        env = {**SETTINGS, "ZEROHOP_CACHE": str(folder / "cache")}
+        env = {**SETTINGS, "ZEROHOP_CACHE": str(folder / "cache"), **more}
         outcome = launch(host, Placement(2), command, TIMEOUT_S, ZEROHOP, **env)
         counts = [read_count(path.read_text()) for path in folder.glob("counts.*")]
     if outcome.code != 0:
@@ -143,6 +142,14 @@ def measure(host, profiles: Path | None) -> list[Row]:
         for (call, size), count in found.items():
             (profiles / f"{host.name}-{call}-{size}").write_text(count.profile)
     return rows_of(host.name, found)
+
+
+def stats_time(host) -> list[Row]:
+    """What the setting adds to each call of a job with statistics; jobs without it are counted by themselves."""
+    usual, stats = SETTINGS["ZEROHOP_CONFIG"], {"ZEROHOP_STATS": os.devnull}
+    off, on = (measure(host, None, ZEROHOP_CONFIG=f"stats_time={n},{usual}", **stats) for n in (0, 1))
+    return [Row(a.host, f"stats_time: {a.call}", a.bytes, round(b.instructions - a.instructions, 1))
+            for a, b in zip(off, on, strict=True) if a.bytes == min(row.bytes for row in off)]  # fmt: skip
 
 
 # ---- the table
@@ -268,7 +275,7 @@ def main() -> int:
             skipped += 1
             continue
         try:
-            rows += measure(host, arguments.profiles)
+            rows += measure(host, arguments.profiles) + (stats_time(host) if name == HOSTS[0] else [])
         except NotCounted as problem:
             print(f"failed: {name}: {problem}")
             failed += 1

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from zerohop import apps_programs as programs
 from zerohop.interval import Interval, median_interval
+from zerohop.progress import Progress
 
 SCHEMA = "zerohop-bench-apps/1"
 USUAL_HOSTS = ("mpich", "openmpi", "impi")
@@ -186,16 +187,14 @@ def run_round(cell: Cell, number: int, place: programs.Place, timeout_s: float) 
 
 
 def run(cells: list[Cell], rounds: int, place: programs.Place, timeout_s: float) -> None:
-    begin, done, total = time.monotonic(), 0, len(cells) * (rounds + 1)
-    for number in range(rounds + 1):
-        for cell in cells:
-            if not cell.problem:
-                told = f"round {number} of {rounds}: {cell}" if number else f"before the first round: {cell}"
-                left_s = (time.monotonic() - begin) / done * (total - done) if done else 0
-                left = f", about {left_s / 60:.0f} min left" if left_s >= 90 else f", about {left_s:.0f} s left"
-                print(f"zerohop bench apps: {told}{left if done else ''}", file=sys.stderr, flush=True)
-                run_round(cell, number, place, timeout_s)
-            done += 1
+    with Progress("bench apps", len(cells) * (rounds + 1)) as progress:
+        for number in range(rounds + 1):
+            for cell in cells:
+                with progress.step(
+                    f"round {number} of {rounds}: {cell}" if number else f"before the first round: {cell}"
+                ):
+                    if not cell.problem:
+                        run_round(cell, number, place, timeout_s)
 
 
 # ---- what is told

@@ -23,8 +23,10 @@ import math
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from zerohop.progress import Progress
 
 SCHEMA = "zerohop-model-report/1"
 MEASURED = "zerohop-bench-algorithms/1"
@@ -138,7 +140,7 @@ def table(rows: list[list[str]], left: int = 1) -> str:
 # ---- errors
 
 
-def points_of(zerohop: Zerohop, cases: list[dict]) -> Iterator[dict]:
+def points_of(zerohop: Zerohop, cases: Iterable[dict]) -> Iterator[dict]:
     for case in cases:
         if case["algorithm"] == OWN_CHOICE:
             continue
@@ -311,13 +313,18 @@ def built_in(zerohop: Zerohop, case: dict) -> dict:
     return {"algorithm": plan["algorithm"], "chunk_bytes": plan["chunk_bytes"]}
 
 
-def cells_of(zerohop: Zerohop, cases: list[dict]) -> Iterator[dict]:
-    """A collective at one size on one cluster, where at least two settings were measured."""
+def groups_of(cases: list[dict]) -> list[list[dict]]:
+    """A collective at one size on one cluster."""
     groups: dict[tuple, list[dict]] = defaultdict(list)
     for case in cases:
         if not case["stride"]:  # no collective of MPI's
             groups[tuple(case[k] for k in ("collective", "ranks", "nodes", "cyclic", "bytes"))].append(case)
-    for group in groups.values():
+    return list(groups.values())
+
+
+def cells_of(zerohop: Zerohop, groups: Iterable[list[dict]]) -> Iterator[dict]:
+    """Those where at least two settings were measured."""
+    for group in groups:
         settings = [c for c in group if c["algorithm"] != OWN_CHOICE]
         if len(settings) < 2:
             continue
@@ -381,8 +388,10 @@ def report(arguments: argparse.Namespace) -> tuple[dict, str]:
     if arguments.file is None:
         raise Nothing("name a file of `zerohop bench algorithms --json`")
     cases = measured_cases(arguments.file, arguments.nodes)
-    points = list(points_of(zerohop, cases))
-    cells = list(cells_of(zerohop, cases))
+    groups = groups_of(cases)
+    with Progress("model report", len(cases) + len(groups)) as progress:
+        points = list(points_of(zerohop, progress.each(cases, "predictions")))
+        cells = list(cells_of(zerohop, progress.each(groups, "choices")))
     errors = errors_of(points)
     if not errors and not cells:
         raise Nothing(f"{arguments.file}: nothing of it is priced ({points[0].get('no_walk', 'no measured costs')})")

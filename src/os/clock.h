@@ -1,13 +1,8 @@
 // Time: the monotonic clock, and the CPU's tick counter for hot paths. Nothing here knows what is being timed.
 #pragma once
 
-#include <ctime>
-
 #include <cstdint>
-
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
+#include <ctime>
 
 namespace zh::os {
 
@@ -24,7 +19,9 @@ namespace zh::os {
 /// Cheap counter (about 10 ns or less) for short intervals; comparable between processes where ticks_are_steady().
 [[nodiscard]] inline uint64_t ticks() {
 #if defined(__x86_64__)
-  return __rdtsc();
+  uint64_t low = 0, high = 0;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return low + (high << 32U);  // an addition may move the sum, too
 #elif defined(__aarch64__)
   uint64_t value;
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));

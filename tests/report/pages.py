@@ -4,8 +4,9 @@
     build/env/plots/bin/python tests/report/pages.py build/bin/zerohop [--shots FOLDER]
 
 Each page is opened from its file in headless Chromium: no error, no request, the numbers of the file, buttons by mouse
-and keyboard, both themes, no sideways scrolling at 360 px. Fails where the browser is missing, unless
-ZH_WITHOUT_BROWSER is 1. --shots leaves pictures of the pages. Closing line: `N passed, N failed, N skipped`.
+and keyboard, both themes, no sideways scrolling at 360 px, saved pictures, 1,024 ranks. Fails where the browser is
+missing, unless ZH_WITHOUT_BROWSER is 1. --shots leaves pictures of the pages.
+Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import functools
 import json
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import traceback
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit" / "tools_cli"))
@@ -29,10 +33,13 @@ import fake_statistics  # noqa: E402
 WIDTHS = (360, 800, 1400)
 EVIL = "</script><script>document.title='taken'</script><b>"
 MOST_BYTES = 12 << 20  # of a page of 1,024 ranks
+MOST_WRITE_S, MOST_OPEN_S = 10, 10  # ... of which all talk to all, of processors
+LARGE_WIDTHS = (400, 800, 1600)
 # Arguments of fake_statistics.document(), by the name of the page.
 DOCUMENTS = {
     "usual": {"ranks": 16, "per_node": 8, "pattern": "grid"},
     "large": {"ranks": 1024, "per_node": 64, "pattern": "all"},
+    "sparse": {"ranks": 1024, "per_node": 64, "pattern": "grid"},
     "one": {"ranks": 1, "per_node": 1},
     "none": {"ranks": 0},
     "killed": {"end": "running", "measured": False, "old": True},
@@ -70,8 +77,12 @@ class Pages:
             return page
         for document in ("usual", "other") if name == "compare" else (name,):
             (self.folder / f"{document}.json").write_text(json.dumps(document_of(document)))
-        words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json")
+        how = ("--profile", "gigabit-like") if name == "usual" else ()
+        words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json", *how)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         self.run(*words, "-o", page.name)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        assert spent < MOST_WRITE_S, f"{name} was written in {spent:.1f} s"
         return page
 
     def open(self, name: str, width: int = 1400, scheme: str = "light"):
@@ -86,6 +97,9 @@ class Pages:
         page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
         page.goto(self.make(name).as_uri())
         page.wait_for_selector("body[data-ready=yes]")
+        told = self.browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+        spent = max(p["cpuTime"] for p in told if p["type"] == "renderer")
+        assert spent < MOST_OPEN_S, f"{name} was ready after {spent:.1f} s"
         return page, wrong
 
     def shoot(self, page, name: str) -> None:
@@ -123,7 +137,6 @@ def check_numbers(pages: Pages) -> None:
     calls = sum(c["calls"] for r in ranks for c in r["calls"])
     assert sum(values(page, "collectives", 0, 4)) == calls
     said = json.loads(pages.run("report", "usual.json", "--json"))
-    shown = page.locator("#lines li").all_inner_texts()
     shown = page.locator("#lines li").all_inner_texts()
     assert shown == [line["text"].replace("`", "") for line in said["lines"]]
     drawn = page.evaluate("document.querySelector('.plot.matrix').data[0].z.flat().filter((v) => v !== null).length")
@@ -181,6 +194,34 @@ def check_keyboard(pages: Pages) -> None:
     assert sizes == sorted(sizes, reverse=True), "a table is sorted by its head"
 
 
+def check_saved_pictures(pages: Pages) -> None:
+    page, wrong = pages.open("usual")
+    figures = page.locator("figure").all()
+    for n, figure in enumerate(figures):
+        for kind in ("svg", "png"):
+            with page.expect_download() as told:
+                figure.locator(".choice button", has_text=kind.upper()).click()
+            told.value.save_as(pages.folder / f"{n}.{kind}")
+        assert_saved(pages.folder / f"{n}.svg", pages.folder / f"{n}.png", figure.locator("figcaption").inner_text())
+    assert len(figures) >= 6 and not wrong, wrong
+
+
+def assert_saved(vector: Path, raster: Path, title: str) -> None:
+    """Marks, and the title: a text of the SVG, in the PNG the letters in the middle above."""
+    from PIL import Image
+
+    svg, name = ElementTree.parse(vector).getroot(), "{http://www.w3.org/2000/svg}".__add__
+    texts = ["".join(e.itertext()) for e in svg.iter(name("text"))]
+    assert svg.tag == name("svg") and any(text.startswith(title) for text in texts), f"{title} is not among {texts}"
+    assert any(e.get("class") == "point" or e.tag == name("image") for e in svg.iter()), "an SVG without marks"
+    picture = Image.open(raster).convert("RGB")
+    assert picture.size == tuple(2 * int(svg.get(side)) for side in ("width", "height"))
+    assert any(max(c) - min(c) > 60 for _, c in picture.getcolors(1 << 24)), "a PNG without colours"
+    above = picture.crop((picture.width // 4, 0, 3 * picture.width // 4, 100)).convert("L")
+    letters = above.point(lambda v: 255 * (v < 128)).getbbox()
+    assert letters and letters[2] - letters[0] > 6 * len(title[:20]), f"{title} is not in the PNG: {letters}"
+
+
 def check_large(pages: Pages) -> None:
     assert pages.make("large").stat().st_size < MOST_BYTES
     page, wrong = pages.open("large")
@@ -188,8 +229,32 @@ def check_large(pages: Pages) -> None:
     box = plot.bounding_box()
     plot.hover(position={"x": box["width"] * 0.4, "y": box["height"] * 0.4})
     page.locator("#matrix .pointed", has_text="messages").wait_for()
-    assert page.evaluate("document.querySelector('.plot.matrix').layout.shapes.length") >= 2 * 15, "borders of 16 nodes"
+    assert page.evaluate("document.querySelector('.plot.matrix').layout.shapes.length") == 2 * 15, "borders of 16 nodes"
     assert not wrong, wrong
+
+
+def check_single_ranks_of_many(pages: Pages) -> None:
+    """Cells can be told apart and labels do not touch; two nodes, chosen or clicked at, are shown rank by rank."""
+    inside, ranks = range(3 * 64, 4 * 64), document_of("sparse")["ranks"]
+    pairs = sum(p["rank"] in inside for r in inside for p in ranks[r]["peers"])
+    shown = "(({z}) => [z.length, z[0].length, z.flat().filter((v) => v !== null).length])"
+    shown += "(document.querySelector('.plot.matrix').data[0])"
+    for width in LARGE_WIDTHS:
+        page, wrong = pages.open("sparse", width)
+        plot, area = page.locator(".plot.matrix"), page.locator(".plot.matrix .nsewdrag")
+        box, (rows, columns, _) = area.bounding_box(), page.evaluate(shown)
+        assert box["width"] >= columns == rows == 256, f"{width} px: less than a pixel for each of {columns} cells"
+        labels = sorted((t.bounding_box() for t in plot.locator(".ytick text").all()), key=lambda b: b["y"])
+        assert len(labels) >= 4 and all(a["y"] + a["height"] <= b["y"] for a, b in pairwise(labels)), labels
+        corner = {"x": box["width"] * 0.01, "y": box["height"] * 0.01}
+        area.hover(position=corner)
+        page.locator("#matrix .pointed", has_text="messages").wait_for()
+        area.click(position=corner)
+        page.wait_for_function("document.querySelector('#matrix select[name=to]').value === '0'")
+        assert page.evaluate(shown)[:2] == [64, 64], "the two nodes"
+        for way in ("from", "to"):
+            page.locator(f"#matrix select[name={way}]").select_option("3")
+        assert page.evaluate(shown) == [64, 64, pairs] and not wrong, wrong
 
 
 def check_hostile_texts(pages: Pages) -> None:
@@ -201,10 +266,7 @@ def check_hostile_texts(pages: Pages) -> None:
 def checks() -> dict:
     names = ("usual", "large", "one", "none", "killed", "compare")
     found = {f"{name} opens": lambda pages, name=name: check_opens(pages, name) for name in names}
-    return found | {
-        f.__name__: f
-        for f in (check_numbers, check_toggles, check_axes, check_keyboard, check_large, check_hostile_texts)
-    }
+    return found | {name: f for name, f in globals().items() if name.startswith("check_") and f is not check_opens}
 
 
 def main() -> int:

@@ -128,10 +128,7 @@ int save_algorithms(const AlgorithmOptions& o, const std::vector<SeriesTable>& t
   options.read_environment(environ);
   const std::string folder = tune::kept_folders(options).own;
   const std::string path = coll::selection_path(folder, o.abi);
-  if (path.empty()) {
-    fmt::print(stderr, "zerohop bench algorithms: no folder to save in: set ZEROHOP_CACHE\n");
-    return 2;
-  }
+  if (path.empty()) return refuse(kAlgorithmsCommand, "no folder to save in: set ZEROHOP_CACHE");
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   coll::Selection saved;

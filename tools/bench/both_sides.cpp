@@ -14,6 +14,7 @@
 #include "os/process.h"
 #include "os/segment.h"
 #include "tools/bench/level_pairs.h"
+#include "tools/cli/commands.h"
 
 namespace zh::tools {
 namespace {
@@ -29,24 +30,24 @@ int choose_cpus(const std::string& command, std::vector<int>* cpus) {
   constexpr int kWrong = 2;
   constexpr int kNotHere = 77;
   const os::CpuSet allowed = os::allowed_cpus();
-  const auto refuse = [&](int code, const std::string& why) {
-    fmt::print(stderr, "zerohop {}: {}\n", command, why);
-    return code;
-  };
   for (const int cpu : *cpus) {
     const bool known = cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus;
     if (!known || !allowed.has(static_cast<uint32_t>(cpu)))
-      return refuse(kWrong, fmt::format("this process may not use CPU {}, only {}: give two of these by --cpus", cpu,
-                                        allowed.to_string()));
+      return refuse(command,
+                    fmt::format("this process may not use CPU {}, only {}: give two of these by --cpus", cpu,
+                                allowed.to_string()),
+                    kWrong);
   }
   if (cpus->size() == 2 && cpus->front() == cpus->back())
-    return refuse(kWrong, fmt::format("--cpus names CPU {} twice: give two different ones of {}", cpus->front(),
-                                      allowed.to_string()));
+    return refuse(
+        command,
+        fmt::format("--cpus names CPU {} twice: give two different ones of {}", cpus->front(), allowed.to_string()),
+        kWrong);
   for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus->size() < 2; ++c) {
     if (allowed.has(c)) cpus->push_back(static_cast<int>(c));
   }
   if (cpus->size() == 2) return 0;
-  return refuse(kNotHere, fmt::format("needs two CPUs, this process may use only {}", allowed.to_string()));
+  return refuse(command, fmt::format("needs two CPUs, this process may use only {}", allowed.to_string()), kNotHere);
 }
 
 void bind_to_cpu(uint32_t cpu) { (void)os::bind_to(only(cpu)); }

@@ -30,6 +30,7 @@
 #include "tools/bench/machine_load.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 
 namespace zh::tools {
@@ -265,7 +266,8 @@ bool run_size(tune::MeasuringPair& pair, End<Kernel>* end, int side, uint64_t by
 }
 
 template <typename Kernel>
-Measured measure(Kernel* kernel, const BreakdownOptions& o, const std::vector<uint64_t>& sizes) {
+Measured measure(const char* name, Kernel* kernel, const BreakdownOptions& o, const std::vector<uint64_t>& sizes) {
+  Progress progress("bench breakdown");
   Measured result;
   const uint64_t most = *std::max_element(sizes.begin(), sizes.end());
   void* shm = mmap(nullptr, sizeof(ExchangeShm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -276,6 +278,7 @@ Measured measure(Kernel* kernel, const BreakdownOptions& o, const std::vector<ui
     End<Kernel> end(static_cast<ExchangeShm*>(shm), kernel, most);
     bool good = end.error() == 0 && pair.meet();
     for (int round = 0; round < o.rounds && good; ++round) {
+      if (side == 0) progress.show(name, round, o.rounds);
       result.line_ns.push_back(pair.line_ns());
       for (const uint64_t n : sizes) good = good && run_size(pair, &end, side, n, o.quick, &result.by_size[n]);
     }
@@ -314,9 +317,7 @@ int bench_breakdown(BreakdownOptions o) {
   for (const std::string& word : split(o.sizes)) (void)parse_size(word, &sizes.emplace_back());
   const bool emulated = os::cpu_is_emulated();
   if (emulated) fmt::print("warning: QEMU plays these processors without KVM: no time here says anything\n");
-  LoadWatch watch;
-  const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) fmt::print(stderr, "zerohop bench breakdown: {}\n", busy);
+  LoadWatch watch("bench breakdown");
   fmt::print("CPUs {} and {}, {} rounds, µs\n", o.cpus[0], o.cpus[1], o.rounds);
   nlohmann::json document = {{"schema", "zerohop-bench-breakdown/1"}, {"emulated", emulated}, {"cpus", o.cpus}};
   nlohmann::json& rows = document["rows"] = nlohmann::json::array();
@@ -324,17 +325,14 @@ int bench_breakdown(BreakdownOptions o) {
   const auto run = [&](const char* name, auto kernel, const char* advice) {
     Measured measured;
     if (const int error = kernel.open(); error != 0) measured.why_not = std::strerror(error);
-    if (measured.why_not.empty()) measured = measure(&kernel, o, sizes);
+    if (measured.why_not.empty()) measured = measure(name, &kernel, o, sizes);
     if (measured.why_not.empty()) return report(name, measured, &rows);
     document["not_measured"][name] = measured.why_not;
     fmt::print("\n{}: not measured: {} ({})\n", name, measured.why_not, advice);
   };
   run("process_vm_readv", CmaCopy(), "`zerohop doctor` says more");
   run("/dev/zerohop", ModuleCopy(), "docs/kernel-module.md: `make -C kernel`, `insmod kernel/zerohop.ko` as root");
-  watch.look();
-  const std::string was_busy = run_line_of(watch.load());
-  if (!was_busy.empty()) fmt::print("{}\n", was_busy);
-  document["machine"] = json_of(watch.load());
+  document["machine"] = watch.end();
   if (!o.json.empty() && !write_file(o.json, document.dump(1) + "\n", "bench breakdown")) return 1;
   constexpr int kNotHere = 77;
   return rows.empty() ? kNotHere : 0;

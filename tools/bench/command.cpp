@@ -76,10 +76,7 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
   for (const int ranks : o.ranks) {
     if (wrong.empty() && o.names_ranks && o.rejudge_path.empty()) wrong = wrong_machines(o, ranks);
   }
-  if (!wrong.empty()) {
-    fmt::print(stderr, "zerohop {}: {}\n", command, wrong);
-    return 2;
-  }
+  if (!wrong.empty()) return refuse(command, wrong);
   if (!o.rejudge_path.empty()) {
     const auto launches = read_launches(o.rejudge_path, command);
     return launches ? report_with_load(bench, *launches) : 2;
@@ -87,18 +84,17 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
   if (in_a_job()) return become_program(bench, o);
   const auto hosts = choose_hosts(o.hosts, o.quick || o.one_under, command, o.program);
   if (!hosts) return 2;
-  LoadWatch watch;
-  const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) fmt::print(stderr, "zerohop {}: {}\n", command, busy);
-  Rounds rounds;
+  LoadWatch watch(command);
+  Rounds rounds(command);
   for (int round = 0; round < o.rounds; ++round) {
     bench.run_round(*hosts, round, &rounds);
     watch.look();
     if (rounds.failures() > 0 && rounds.launches().records.empty() && round + 1 < o.rounds) {
-      fmt::print(stderr, "zerohop {}: every launch of the first round failed: no further round\n", command);
+      rounds.progress().tell("every launch of the first round failed: no further round");
       break;
     }
   }
+  rounds.progress().clear();
   rounds.set_machine(watch.load());
   rounds.set_arms(o.arms);
   const bool kept = o.launches_path.empty() || write_launches(o.launches_path, rounds.launches(), command);

@@ -81,9 +81,7 @@ int bench_lines(const std::string& json_path) {
     fmt::print(stderr, "zerohop bench raw: needs two CPUs, this process may use only {}\n", allowed.to_string());
     return kNotHere;
   }
-  LoadWatch watch;
-  const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) fmt::print(stderr, "zerohop bench raw: {}\n", busy);
+  LoadWatch watch("bench raw");
   Matrix matrix(cpus.size(), std::vector<float>(cpus.size()));
   for (size_t row = 0; row + 1 < cpus.size(); ++row) {
     if (!measure_row(cpus, row, &matrix)) return 1;
@@ -98,10 +96,7 @@ int bench_lines(const std::string& json_path) {
   print_matrix(cpus, matrix);
   fmt::print("\n");
   print_levels(document);
-  watch.look();
-  const std::string was_busy = run_line_of(watch.load());
-  if (!was_busy.empty()) fmt::print("{}\n", was_busy);
-  document["machine"] = json_of(watch.load());
+  document["machine"] = watch.end();
   return json_path.empty() || write_file(json_path, document.dump(1) + "\n", "bench raw") ? 0 : 1;
 }
 

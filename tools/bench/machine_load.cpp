@@ -76,7 +76,7 @@ double LoadWatch::others(const Moment& from, const Moment& to) {
   return std::max(0.0, (to.busy_s - from.busy_s - (to.own_s - from.own_s)) / wall);
 }
 
-LoadWatch::LoadWatch() {
+LoadWatch::LoadWatch(const std::string& command) {
   const auto before = now();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto after = now();
@@ -85,6 +85,7 @@ LoadWatch::LoadWatch() {
   load_.processors = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   load_.others_at_start = others(*before, *after);
   begun_ = last_ = *after;
+  if (load_.busy_at_start()) fmt::print(stderr, "zerohop {}: {}\n", command, start_line_of(load_));
 }
 
 void LoadWatch::look() {
@@ -93,6 +94,12 @@ void LoadWatch::look() {
   load_.others_most = std::max(load_.others_most, others(last_, *here));
   load_.others_during = others(begun_, *here);
   last_ = *here;
+}
+
+nlohmann::json LoadWatch::end() {
+  look();
+  if (load_.busy_during()) fmt::print("{}\n", run_line_of(load_));
+  return json_of(load_);
 }
 
 }  // namespace zh::tools

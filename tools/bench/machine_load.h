@@ -35,10 +35,12 @@ std::string run_line_of(const MachineLoad& load);
 /// Watches from its construction on. What this process and the children that it waited for use is not counted.
 class LoadWatch {
  public:
-  /// Looks for a fifth of a second, in which nothing of ours runs.
-  LoadWatch();
+  /// Looks for a fifth of a second, in which nothing of ours runs; tells of a busy machine in the name of `command`.
+  explicit LoadWatch(const std::string& command);
   /// Ends a round. A round of less than half a second is added to the next one: processor time comes in ticks.
   void look();
+  /// Ends the last round, prints the line of a busy run, and gives what results have of it.
+  nlohmann::json end();
   [[nodiscard]] const MachineLoad& load() const { return load_; }
 
  private:

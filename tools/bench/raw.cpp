@@ -2,7 +2,6 @@
 // limit, by size and placement. The measuring loops are the calibration's own (src/tune/ways.h); this file chooses what
 // to measure, groups it by the raw line time, and prints.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "tools/bench/machine_load.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/inputs.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tune/choice.h"
 #include "tune/ways.h"
@@ -138,10 +138,11 @@ const char* placement_by_line(float line_ns) { return line_ns > node::kNearLineN
 
 /// Both sides run this; only side 0 looks at the results.
 Report run_pair(tune::MeasuringPair& pair, const std::vector<RawPlan>& plans, int blocks, bool show) {
+  Progress progress("bench raw");
   Report report;
   if (!pair.meet()) return report;
   for (int block = 0; block < blocks; ++block) {
-    if (show) fmt::print(stderr, "\rblock {}/{} ", block + 1, blocks);
+    if (show) progress.show("block", block, blocks);
     float line = pair.line_ns();
     for (const RawPlan& plan : plans) {
       std::vector<tune::Timing> results;
@@ -164,7 +165,6 @@ Report run_pair(tune::MeasuringPair& pair, const std::vector<RawPlan>& plans, in
       line = after;
     }
   }
-  if (show) fmt::print(stderr, "\r                \r");
   report.complete = true;
   return report;
 }
@@ -255,24 +255,19 @@ int bench_raw(const RawOptions& o) {
   if (const int code = choose_cpus("bench raw", &cpus); code != 0) return code;
   const std::vector<RawPlan> plans = make_plan(o.quick);
   const int blocks = o.blocks > 0 ? o.blocks : o.quick ? 3 : 9;
-  LoadWatch watch;
-  const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) fmt::print(stderr, "zerohop bench raw: {}\n", busy);
+  LoadWatch watch("bench raw");
   bind_to_cpu(static_cast<uint32_t>(cpus[0]));
   Report report;
   const bool complete = on_both_sides(kScratchLimits, [&](tune::MeasuringPair& pair, int side) {
     bind_to_cpu(static_cast<uint32_t>(cpus[static_cast<size_t>(side)]));
-    report = run_pair(pair, plans, blocks, side == 0 && isatty(STDERR_FILENO) != 0);
+    report = run_pair(pair, plans, blocks, side == 0);
     return report.complete;
   });
   if (!complete) return 1;
   fmt::print("CPUs {} and {}, copy kernels {}, {} blocks\n", cpus[0], cpus[1], copy::kernel_name(), blocks);
   print_raw(report);
-  watch.look();
-  const std::string was_busy = run_line_of(watch.load());
-  if (!was_busy.empty()) fmt::print("{}\n", was_busy);
   nlohmann::json document = to_json(report);
-  document["machine"] = json_of(watch.load());
+  document["machine"] = watch.end();
   return o.json.empty() || write_file(o.json, document.dump(1) + "\n", "bench raw") ? 0 : 1;
 }
 

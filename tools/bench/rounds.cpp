@@ -38,29 +38,22 @@ void Rounds::run_group(const std::string& group, int round, int rounds, std::vec
 }
 
 const LaunchRecord* Rounds::launch(const std::string& group, int round, int rounds, const PlannedLaunch& p) {
-  const auto elapsed = [this] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  };
-  double began = elapsed();
+  const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
+  const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
+  const std::string what = fmt::format("round {}{} {} {} {}", round + 1, of, group, p.host->name, kind);
+  progress_.show(what, made_, round > 0 ? in_first_round_ * rounds : 0);
+  ++made_;
+  if (round == 0) in_first_round_ = made_;
+  double began = progress_.elapsed_s();
   LaunchResult r = run_launch(p.spec);
   // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
   if (r.ok && r.document.value("placement", "") == "mixed") {
-    began = elapsed();
+    began = progress_.elapsed_s();
     r = run_launch(p.spec);
   }
   const std::string problem = why_unusable(r, p.spec.zerohop);
-  const std::string placement =
-      problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
-  const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
-  const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
-  ++made_;
-  if (round == 0) in_first_round_ = made_;
-  const int to_come = in_first_round_ * rounds - made_;
-  const std::string left =
-      round > 0 && to_come > 0 ? fmt::format(", about {:.0f} s left", elapsed() * to_come / made_) : "";
-  fmt::print(stderr, "[{:6.1f} s{}] round {}{} {} {} {} {:.1f} s {}\n", elapsed(), left, round + 1, of, group,
-             p.host->name, kind, r.wall_s, placement);
   if (!problem.empty()) {
+    progress_.tell(fmt::format("{}: FAILED: {}{}", what, problem, hint_for(problem)));
     ++failures_;
     return nullptr;
   }

@@ -2,7 +2,6 @@
 // benchmarks (command.h says how they run as a whole); knows nothing of what the programs measure.
 #pragma once
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "tools/bench/judge.h"
 #include "tools/bench/launch.h"
 #include "tools/bench/machine_load.h"
+#include "tools/cli/progress.h"
 
 namespace zh::tools {
 
@@ -35,6 +35,7 @@ struct PlannedLaunch {
 /// Makes the launches and keeps their documents.
 class Rounds {
  public:
+  explicit Rounds(const std::string& command) : progress_(command) {}
   /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
   /// have is reported on standard error and left out.
   void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
@@ -47,10 +48,11 @@ class Rounds {
   [[nodiscard]] const Launches& launches() const { return launches_; }
   /// Something besides a launch went wrong, and was reported.
   void note_failure() { ++failures_; }
+  Progress& progress() { return progress_; }
   [[nodiscard]] int failures() const { return failures_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Progress progress_;
   Launches launches_;
   int failures_ = 0;
   int made_ = 0;            ///< launches

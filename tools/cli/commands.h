@@ -33,6 +33,8 @@ extern int exit_code;
 [[nodiscard]] std::string find_library();
 /// Whether the whole text is in the file now; if not, `zerohop <command>` says so on standard error.
 [[nodiscard]] bool write_file(const std::string& path, const std::string& text, const std::string& command);
+/// Says why `zerohop <command>` does not do it; gives `code` back.
+int refuse(const std::string& command, const std::string& why, int code = 2);
 /// "2026-01-31", in UTC.
 [[nodiscard]] std::string today();
 /// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.

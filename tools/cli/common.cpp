@@ -44,6 +44,11 @@ bool write_file(const std::string& path, const std::string& text, const std::str
   return !out.fail();
 }
 
+int refuse(const std::string& command, const std::string& why, int code) {
+  std::fprintf(stderr, "zerohop %s: %s\n", command.c_str(), why.c_str());
+  return code;
+}
+
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

@@ -1,6 +1,8 @@
 // See text.h.
 #include "tools/cli/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "os/terminal.h"
@@ -49,6 +51,13 @@ std::string wrapped(std::string_view text, size_t used, size_t indent, size_t co
 std::string hanging(const std::string& head, std::string_view text, size_t columns) {
   const size_t indent = columns_of(head);
   return head + wrapped(text, indent, indent, columns) + "\n";
+}
+
+std::string duration(uint64_t ns) {
+  const double s = static_cast<double>(ns) * 1e-9;
+  if (s < 9.95) return fmt::format("{:.1f} s", s);
+  if (s < 120) return fmt::format("{:.0f} s", s);
+  return s < 7200 ? fmt::format("{:.0f} min", s / 60) : fmt::format("{:.1f} h", s / 3600);
 }
 
 std::string Table::text() const {

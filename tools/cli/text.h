@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ namespace zh::tools {
 [[nodiscard]] std::string wrapped(std::string_view text, size_t used, size_t indent, size_t columns);
 /// `head`, then `text` wrapped behind it and below itself, and the end of the line.
 [[nodiscard]] std::string hanging(const std::string& head, std::string_view text, size_t columns);
+
+/// "0.4 s", "12 s", "3 min", "2.5 h".
+[[nodiscard]] std::string duration(uint64_t ns);
 
 /// Columns as wide as their widest cell: the first `left` to the left, the others to the right.
 class Table {

@@ -183,25 +183,20 @@ json table_of(const std::string& path) {
   return out;
 }
 
-int refuse_info(const std::string& why) {
-  std::fprintf(stderr, "zerohop info: %s\n", why.c_str());
-  return 2;
-}
-
 /// Which algorithm serves one call.
 int answer(const InfoArguments& arguments, const Options& options) {
   ChoiceQuestion question;
   question.collective = coll::collective_named(arguments.collective);
   if (question.collective == coll::Collective::kCount)
-    return refuse_info("no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
+    return refuse("info", "no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
   if (!arguments.size && question.collective != coll::Collective::kBarrier)
-    return refuse_info("--size, please: bytes of the vector, or of one rank's piece");
+    return refuse("info", "--size, please: bytes of the vector, or of one rank's piece");
   node::Machine machine;
   (void)machine.load(options.get_text(Opt::kTopology));
   question.bytes = question.collective == coll::Collective::kBarrier ? 0 : *arguments.size;
   question.ranks = arguments.ranks > 0 ? arguments.ranks : std::max(2U, machine.summary().cpus);
   question.nodes = arguments.nodes;
-  if (const std::string fault = fault_of(question); !fault.empty()) return refuse_info(fault);
+  if (const std::string fault = fault_of(question); !fault.empty()) return refuse("info", fault);
   json answers = json::object();
   for (const std::string_view abi : coll::kAbis)
     answers[std::string(abi)] = choice_json(question, facts_of(options, abi));

@@ -135,11 +135,6 @@ void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& t
   }
 }
 
-int refuse_schedule(const std::string& why) {
-  fmt::print(stderr, "zerohop schedule: {}\n", why);
-  return 2;
-}
-
 Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& nodes) {
   Problem problem;
   problem.collective = coll::collective_named(a.collective);
@@ -299,24 +294,24 @@ std::string price(const ScheduleArguments& a, Found* f) {
 int schedule(const ScheduleArguments& a) {
   const Collective collective = coll::collective_named(a.collective);
   if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
-    return refuse_schedule("no collective '" + a.collective + "'; `zerohop schedule --list` names them");
+    return refuse("schedule", "no collective '" + a.collective + "'; `zerohop schedule --list` names them");
   }
   if (a.list) return list(a);
   Found f;
   f.nodes = node_of_ranks(a);
-  if (f.nodes.empty()) return refuse_schedule("1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
-  if (a.root >= f.nodes.size()) return refuse_schedule("there is no rank " + std::to_string(a.root));
+  if (f.nodes.empty()) return refuse("schedule", "1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
+  if (a.root >= f.nodes.size()) return refuse("schedule", "there is no rank " + std::to_string(a.root));
   if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
-    return refuse_schedule(
-        fmt::format("a picture has {} ranks at most, not {}: leave --svg out", kMostDrawnRanks, f.nodes.size()));
+    return refuse("schedule", fmt::format("a picture has {} ranks at most, not {}: leave --svg out", kMostDrawnRanks,
+                                          f.nodes.size()));
   }
   f.problem = asked_problem(a, f.nodes);
   f.algorithm = a.algorithm.empty() ? std::string(coll::default_algorithm(f.problem)) : a.algorithm;
-  if (const std::string why = wrong_with_chunk(a, &f); !why.empty()) return refuse_schedule(why);
+  if (const std::string why = wrong_with_chunk(a, &f); !why.empty()) return refuse("schedule", why);
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
-    return refuse_schedule(f.algorithm + ": " + why);
+    return refuse("schedule", f.algorithm + ": " + why);
   if (!a.profile.empty()) {
-    if (const std::string why = price(a, &f); !why.empty()) return refuse_schedule(why);
+    if (const std::string why = price(a, &f); !why.empty()) return refuse("schedule", why);
   }
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {

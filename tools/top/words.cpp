@@ -82,13 +82,6 @@ std::string short_number(double value, double thousand) {
   return fmt::format("{:.{}f} {}{}", value, value < 9.95 ? 1 : 0, units[unit], thousand > 1000 ? "i" : "");
 }
 
-std::string duration(uint64_t ns) {
-  const double s = static_cast<double>(ns) * 1e-9;
-  if (s < 9.95) return fmt::format("{:.1f} s", s);
-  if (s < 120) return fmt::format("{:.0f} s", s);
-  return s < 7200 ? fmt::format("{:.0f} min", s / 60) : fmt::format("{:.1f} h", s / 3600);
-}
-
 std::string ranges(const std::vector<int>& ranks, size_t most) {
   std::string out;
   size_t parts = 0;

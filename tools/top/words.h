@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/text.h"
 #include "tools/top/waits.h"
 
 namespace zh::tools::top {
 
 /// "1.5 Mi" of 1024s, "1.5 M" of 1000s; whole up to 999.
 [[nodiscard]] std::string short_number(double value, double thousand);
-/// "0.4 s", "12 s", "3 min", "2.5 h".
-[[nodiscard]] std::string duration(uint64_t ns);
 /// "0-2,5"; at most `most` of them, then "...".
 [[nodiscard]] std::string ranges(const std::vector<int>& ranks, size_t most = 16);
 /// As a terminal can take it: what a program has named may hold anything.

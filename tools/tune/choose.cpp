@@ -24,11 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-int refuse_choose(const std::string& why) {
-  fmt::print(stderr, "zerohop tune --model: {}\n", why);
-  return 2;
-}
-
 /// The tiles that fit the caches of this machine, as its topology has them; none, with a note, where they are unknown.
 coll::Tiles tiles_here(const Options& options, std::vector<std::string>* notes) {
   node::Machine machine;
@@ -106,7 +101,7 @@ void print(const Part& part) {
 /// Paths of the table that were written; none, with a word on standard error, if one could not be.
 std::vector<std::string> save_choices(const ChooseOptions& o, const std::string& folder, const std::vector<Part>& parts,
                                       const model::Parameters& parameters) {
-  if (folder.empty()) (void)refuse_choose("no folder to save in: set ZEROHOP_CACHE");
+  if (folder.empty()) (void)refuse("tune --model", "no folder to save in: set ZEROHOP_CACHE");
   if (folder.empty()) return {};
   coll::Selection selection;
   for (const Part& part : parts) {
@@ -130,11 +125,11 @@ std::vector<std::string> save_choices(const ChooseOptions& o, const std::string&
 int choose_by_model(const ChooseOptions& o) {
   std::string problem;
   std::optional<model::Parameters> parameters = find_profile(o.profile, &problem);
-  if (!parameters) return refuse_choose(problem);
+  if (!parameters) return refuse("tune --model", problem);
   if (o.processors > 0) parameters->processors_per_node = o.processors;
   std::vector<Part> parts;
   problem = clusters_of(o, *parameters, &parts);
-  if (!problem.empty()) return refuse_choose(problem);
+  if (!problem.empty()) return refuse("tune --model", problem);
   Options options;
   options.read_environment(environ);
   std::vector<std::string> notes = {

@@ -38,17 +38,10 @@ using TuneClock = std::chrono::steady_clock;
 
 constexpr int kCannotKeep = 1;
 constexpr int kCannotMeasure = 2;
-constexpr std::string_view kTuneCommand = "tune";
+constexpr const char* kTuneCommand = "tune";
 constexpr const char* kBetweenNodes = "other-node";
 constexpr const char* kTwoPairs = "two pairs";
 constexpr int kPairRanks = 4;
-
-int refuse_tune(int code, const std::string& why) {
-  fmt::print(stderr, "zerohop tune: {}\n", why);
-  return code;
-}
-
-void tune_says(const std::string& text) { fmt::print(stderr, "zerohop tune: {}\n", text); }
 
 void print_costs(const std::string& where, const MessageCosts& measured) {
   fmt::print("{}: {} launches, {}", where, measured.launches, measured.placement);
@@ -111,9 +104,9 @@ std::string wrong_with_tune(const Options& options, TunePlan* plan) {
     return fmt::format("two processors are needed, and this process may use {} (taskset, a container's limits)",
                        plan->allowed.to_string());
   }
-  for (const LevelPair& p : plan->pairs) {
-    tune_says(fmt::format("distance {}: processors {} and {}", node::to_string(p.level), p.first, p.second));
-  }
+  for (const LevelPair& p : plan->pairs)
+    fmt::print(stderr, "zerohop tune: distance {}: processors {} and {}\n", node::to_string(p.level), p.first,
+               p.second);
   return "";
 }
 
@@ -147,7 +140,7 @@ std::optional<Nodes> choose_nodes(const MeasureOptions& o) {
   } else {
     return nodes;
   }
-  const std::optional<Hosts> hosts = choose_hosts(options, true, std::string(kTuneCommand), "p2p");
+  const std::optional<Hosts> hosts = choose_hosts(options, true, kTuneCommand, "p2p");
   if (!hosts) return std::nullopt;
   nodes.hosts = *hosts;
   return nodes;
@@ -186,8 +179,9 @@ void run_rounds(const MeasureOptions& o, const std::vector<PlannedLaunch>& launc
   const TuneClock::time_point start = TuneClock::now();
   const int most = o.rounds > 0 ? o.rounds : kMostRounds;
   for (int round = 0; round < most && rounds->failures() == 0; ++round) {
-    if (o.rounds == 0 && round >= kEnough && TuneClock::now() - start > kLong) break;
-    rounds->run_group("strided", round, most, launches);
+    const bool slow = o.rounds == 0 && round > 0 && (TuneClock::now() - start) / round * kEnough > kLong;
+    if (slow && round >= kEnough) break;
+    rounds->run_group("strided", round, slow ? kEnough : most, launches);
     watch->look();
   }
 }
@@ -207,7 +201,7 @@ MessageCosts costs_of(const Rounds& rounds, const std::string& setting, const Le
   return message_costs_of(records);
 }
 
-std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
+std::vector<model::CacheSize> measure_caches(const TunePlan& plan, Progress* progress) {
   const node::Machine::Summary& s = plan.machine.summary();
   const tune::CacheBytes described = {s.l1d_bytes, s.l2_bytes, s.l3_bytes};
   constexpr uint64_t kLeast = 32 << 20;
@@ -215,8 +209,7 @@ std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
   constexpr int kPasses = 5;
   const uint64_t room = os::cgroup_memory(os::find_cgroup()).headroom() / 4;
   const uint64_t last = std::min(room, std::clamp(2 * std::max(s.l2_bytes, s.l3_bytes), kLeast, kMost));
-  tune_says(fmt::format("reading up to {} over and over on processor {}, for the caches", format_size(last),
-                        plan.intra_chip().first));
+  progress->show(fmt::format("caches, reading up to {} on processor {}", format_size(last), plan.intra_chip().first));
   (void)os::bind_to(only(plan.intra_chip().first));
   const std::vector<tune::ReadCurve> passes = tune::sweep_reads(last, kPasses);
   (void)os::bind_to(plan.allowed);
@@ -280,46 +273,45 @@ void print_tuned(const MachineMeasured& m) {
 int measure_profile(const MeasureOptions& o) {
   std::string problem;
   const std::optional<Parameters> base = find_profile(o.base, &problem);
-  if (!base) return refuse_tune(kCannotMeasure, problem);
+  if (!base) return refuse(kTuneCommand, problem, kCannotMeasure);
   Options options;
   options.read_environment(environ);
   HostOptions here = o.hosts;
   here.machines = 0;
-  const std::optional<Hosts> hosts = choose_hosts(here, true, std::string(kTuneCommand), "p2p");
+  const std::optional<Hosts> hosts = choose_hosts(here, true, kTuneCommand, "p2p");
   if (!hosts) return kCannotMeasure;
   std::optional<Nodes> nodes = choose_nodes(o);
   if (!nodes) return kCannotMeasure;
   TunePlan plan;
   problem = wrong_with_tune(options, &plan);
-  if (!problem.empty()) return refuse_tune(kCannotMeasure, problem);
-  LoadWatch watch;
-  const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) tune_says(busy);
+  if (!problem.empty()) return refuse(kTuneCommand, problem, kCannotMeasure);
+  LoadWatch watch(kTuneCommand);
   MachineMeasured m;
   m.host = hosts->under.front().name;
   m.date = today();
   m.machine = tune::this_machine();
   m.processors = static_cast<uint32_t>(plan.allowed.count());
-  m.caches = measure_caches(plan);
+  Rounds rounds(kTuneCommand);
+  m.caches = measure_caches(plan, &rounds.progress());
+  rounds.progress().show("readers of one rank's memory at once");
   m.contention = measure_contention(cores_of(plan));
   watch.look();
-  Rounds rounds;
   run_rounds(o, tune_launches(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);
-  if (rounds.failures() > 0) return refuse_tune(kCannotMeasure, "a launch failed, so nothing is written");
+  rounds.progress().clear();
+  if (rounds.failures() > 0) return refuse(kTuneCommand, "a launch failed, so nothing is written", kCannotMeasure);
   problem = gather(rounds, plan, *nodes, o.link, &m);
-  if (!problem.empty()) return refuse_tune(kCannotKeep, problem);
+  if (!problem.empty()) return refuse(kTuneCommand, problem, kCannotKeep);
   m.copies = known_copies(options);
   print_tuned(m);
   if (watch.load().busy_during()) {
     std::fflush(stdout);
-    return refuse_tune(kCannotKeep,
-                       "nothing is written, such times are not the machine's. " + run_line_of(watch.load()));
+    return refuse(kTuneCommand, "nothing is written, such times are not the machine's. " + run_line_of(watch.load()),
+                  kCannotKeep);
   }
   const Parameters parameters = parameters_of(m, *base);
   const std::string fault = parameters.fault();
-  if (!fault.empty()) return refuse_tune(kCannotKeep, "the costs make no profile: " + fault);
-  if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", std::string(kTuneCommand)))
-    return kCannotMeasure;
+  if (!fault.empty()) return refuse(kTuneCommand, "the costs make no profile: " + fault, kCannotKeep);
+  if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", kTuneCommand)) return kCannotMeasure;
   fmt::print("\nWritten: {}\n  zerohop schedule bcast --no-steps --profile {}\n", o.json_path, o.json_path);
   return 0;
 }

@@ -39,10 +39,7 @@ int show_profile(const std::string& name) {
   }
   std::string problem;
   const std::optional<model::Parameters> parameters = find_profile(name, &problem);
-  if (!parameters) {
-    fmt::print(stderr, "zerohop tune: {}\n", problem);
-    return 2;
-  }
+  if (!parameters) return refuse("tune", problem);
   fmt::print("{}\n", profile_json(*parameters).dump(2));
   return 0;
 }
@@ -69,10 +66,8 @@ int show_or_renew(const TuneArguments& arguments) {
   options.read_environment(environ);
   const tune::KeptFolders folders = tune::kept_folders(options);
   const std::string path = tune::profile_path(folders, tune::this_machine());
-  if (path.empty() || (arguments.renew && folders.own.empty())) {
-    std::fprintf(stderr, "zerohop tune: there is no folder for what is measured: set HOME or ZEROHOP_CACHE\n");
-    return 1;
-  }
+  if (path.empty() || (arguments.renew && folders.own.empty()))
+    return refuse("tune", "there is no folder for what is measured: set HOME or ZEROHOP_CACHE", 1);
   if (arguments.renew) return renew(options, folders);
   if (!options.is(Opt::kProfile, "auto")) {
     std::printf("ZEROHOP_PROFILE=%s: jobs use nothing of what is kept.\n", options.get_text(Opt::kProfile).c_str());

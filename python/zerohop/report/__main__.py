@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import select
 import sys
 from pathlib import Path
 
-from zerohop.report import MEASURE, considered, drawings, page, text
+from zerohop.report import MEASURE, considered, drawings, page, predicted, text
 from zerohop.report.document import Refused, join
 from zerohop.report.rules import lines_of
 from zerohop.report.sections import sections_of
@@ -23,6 +24,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     mpiexec -n 8 {MEASURE} job.html ./app    run, measure, and make the page; its numbers are in job.json
     zerohop report stats.json                       of another run: the lines here, the rest as stats.html
     zerohop report rank-*.json -o job.html          a job that left a file for each rank (%r in the name)
+    zerohop report stats.json --profile here.json   and what `zerohop tune --json here.json` predicts beside it
     zerohop report stats.json --text | less         everything as text, no page
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
@@ -41,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the page (default: the first file's name, .html)")
     p.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
     p.add_argument("--json", action="store_true", help="print the numbers and lines as JSON; a page only with -o")
+    p.add_argument(
+        "--profile", metavar="FILE", help="costs of the job's machine, by `zerohop tune --json`, or built in"
+    )
     p.add_argument("--svg", type=Path, metavar="FOLDER", help="write each picture there")
     p.add_argument("--png", type=Path, metavar="FOLDER", help="the same, as PNG")
     return p
@@ -96,12 +101,15 @@ def await_end(pid: int) -> None:
 
 
 def main() -> int:
+    gc.disable()  # it would look at millions of pairs again and again, and find no circle
     arguments = parser().parse_args()
     if arguments.after:
         await_end(arguments.after)
         sys.stdout = sys.stderr
     try:
         summary = summary_of(join(arguments.files))
+        if arguments.profile:
+            predicted.add_predicted(summary, arguments.zerohop, arguments.profile)
     except Refused as why:
         nothing = arguments.after and not Path(arguments.files[0]).exists()
         return refuse("report", NO_MPI if nothing else why, 2)

@@ -9,6 +9,7 @@ from zerohop.report.text import amount
 from zerohop.reproduce import plots
 
 WANTED = "pictures need matplotlib: pip install zerohop[report]"
+MOST_BORDERS = 24  # more hide what lies between them
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999999", "#44bb99")
 
 
@@ -47,16 +48,20 @@ def draw_matrix(plt, axes, picture: dict, choice: str) -> None:
     sent = numpy.zeros((side, side))
     for sender, receiver, messages, size in picture["cells"]:
         sent[sender, receiver] = messages if choice == "messages" else size
-    found = [n for n in sent.flat if n > 0]
-    middle = (min(found) * max(found)) ** 0.5
-    half = max((max(found) / min(found)) ** 0.5, 2**0.5)  # nearly equal: of one colour
-    norm = LogNorm(middle / half, middle * half)
-    shown = axes.imshow(numpy.ma.masked_less_equal(sent, 0), norm=norm, cmap="viridis")
-    bar = plt.colorbar(shown, ax=axes, label=choice)
-    bar.ax.minorticks_off()
-    show_unit(bar.ax.yaxis, choice, [middle / half, middle, middle * half])
+    if found := [n for n in sent.flat if n > 0]:
+        middle = (min(found) * max(found)) ** 0.5
+        half = max((max(found) / min(found)) ** 0.5, 2**0.5)  # nearly equal: of one colour
+        norm = LogNorm(middle / half, middle * half)
+        shown = axes.imshow(numpy.ma.masked_less_equal(sent, 0), norm=norm, cmap="viridis")
+        bar = plt.colorbar(shown, ax=axes, label=choice)
+        bar.ax.minorticks_off()
+        show_unit(bar.ax.yaxis, choice, [middle / half, middle, middle * half])
+    else:
+        axes.imshow(sent, cmap="Greys", vmin=0, vmax=1)
+    drawn = 0
     for borders, style in ((picture["node_borders"], "-"), (picture["socket_borders"], ":")):
-        for border in borders:
+        drawn += len(borders)
+        for border in borders if drawn <= MOST_BORDERS else ():
             axes.axhline(border - 0.5, color="#888888", lw=0.8, ls=style)
             axes.axvline(border - 0.5, color="#888888", lw=0.8, ls=style)
     every = max(side // 8, 1)

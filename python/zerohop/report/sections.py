@@ -52,11 +52,15 @@ def matrix_section(s: dict) -> dict:
     rows = [[str(p["from"]), str(p["to"]), p["messages"], p["bytes"]] for p in m["heaviest"]]
     lines = "; solid lines are borders of nodes, dotted of sockets" if m["node_borders"] or m["socket_borders"] else ""
     picture = {"kind": "matrix", "name": "matrix", "title": f"sent from rank to rank{lines}"}
-    picture |= {key: m[key] for key in ("blocks", "cells", "node_borders", "socket_borders")}
+    keys = ("blocks", "cells", "node_borders", "socket_borders", "ranks_per_block", "stretches", "order")
+    picture |= {key: m[key] for key in keys} | {"ranks": len(m["order"]), "pairs": m["pairs_of_ranks"]}
     notes = [f"{percent(share)} of the bytes went between {what}."
              for what in ("nodes", "sockets") if (share := m[f"between_{what}"]) is not None]  # fmt: skip
     if m["ranks_per_block"] > 1:
-        notes.append(f"Each cell is a block of {m['ranks_per_block']} by {m['ranks_per_block']} ranks.")
+        each = f"Each cell is a block of {m['ranks_per_block']} by {m['ranks_per_block']} ranks"
+        notes.append(
+            f"{each}{'; a click, or a choice above the picture, shows single ranks' * bool(picture['pairs'])}."
+        )
     intro = f"{times(m['messages'], 'message')} between {times(m['pairs'], 'pair')} of ranks."
     heaviest = table("Pairs with the most bytes", heads, rows)
     return section("matrix", title, intro, picture if m["cells"] else None, heaviest, notes=tuple(notes))
@@ -164,7 +168,10 @@ def collectives_section(s: dict) -> dict:
     keys = ("call", "ranks", "by", "calls", "bytes_per_call", "bytes")
     known = any("in_force" in c for c in s["collectives"])
     rows = [[c[k] for k in keys] + ([c.get("in_force", "")] if known else []) for c in s["collectives"]]
+    for row, c in zip(rows, s["collectives"] if "predicted" in s else (), strict=False):
+        row.append(c["predicted_us"] and c["predicted_us"] / 1e6)
     heads += [("schedule in force here", "")] if known else []
+    heads += [("predicted, each", "s")] if "predicted" in s else []
     others = {c["collective"]: ", ".join(c["candidates"]) for c in s["collectives"] if "candidates" in c}
     intro = "Calls of all ranks. team: through shared memory. host: by the MPI library. Other names are schedules."
     tell = "`zerohop schedule NAME --profile FILE` prices each (`zerohop tune --json FILE` measures prices here)."
@@ -175,6 +182,34 @@ def collectives_section(s: dict) -> dict:
     return section(
         "collectives", "Collectives", intro, table("By function and way", heads, rows), considered, notes=notes
     )
+
+
+def predicted_section(s: dict) -> dict:
+    title, p = "Predicted and measured", s.get("predicted")
+    if p is None:
+        how = "`zerohop tune --json here.json` measures one on the job's machine, `--profile here.json` takes it here."
+        return section("predicted", title, "", notes=(f"No profile of the machine's costs was given: {how}",))
+    sums = [[*r.values(), f"{r['measured_s'] / r['predicted_s']:.2f}" if r["measured_s"] and r["predicted_s"] else "-"]
+            for r in p["sums"]]  # fmt: skip
+    sizes = [[m["way"], below(m["below_bytes"]), m["messages"], m["predicted_us"] / 1e6, m["predicted_s"]]
+             for m in p["messages"]]  # fmt: skip
+    known = [r for r in p["sums"] if r["measured_s"] is not None]
+    series = {f"{r['what']} {k}": r[f"{k}_s"] for r in known for k in ("predicted", "measured")}
+    x, y = [*series], {"s": {"seconds": [*series.values()]}}
+    picture = bars("predicted", "seconds of all ranks, predicted and measured", "what", x, y)
+    notes = (
+        "Messages: measured is the time in point-to-point calls, also to other nodes, without waits of 2 µs and more; "
+        "predicted are those inside nodes, also those that collectives are made of.",
+        "Collectives: measured is all of their time, with the wait for members that come late; predicted are calls of "
+        "their mean size whose members come together. Not predicted: teams, calls of the MPI library, and calls that "
+        "do not block.",
+        *(() if known else (NOT_MEASURED,)),
+    )
+    heads = [("what", ""), ("calls", "count"), ("predicted", "s"), ("measured", "s"), ("measured/predicted", "")]
+    of_sizes = [("way", ""), ("bytes", ""), ("messages", "count"), ("predicted, each", "s"), ("predicted", "s")]
+    return section("predicted", title, f"By the profile {p['profile']['name']}: {p['profile']['about']}",
+                   picture if known else None, table("Sums of all ranks", heads, sums),
+                   table("Messages, by way and size", of_sizes, sizes), notes=notes)  # fmt: skip
 
 
 def private_section(s: dict) -> dict:
@@ -210,5 +245,5 @@ def facts_section(s: dict) -> dict:
 
 def sections_of(s: dict) -> list[dict]:
     makers = (matrix_section, ways_section, time_section, waits_section, counters_section, collectives_section,
-              private_section, facts_section)  # fmt: skip
+              predicted_section, private_section, facts_section)  # fmt: skip
     return [maker(s) for maker in makers]

