@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_390,
-    "lines of tools": 11_880,
-    "lines of tests": 60_680,
+    "lines of src": 47_720,
+    "lines of tools": 11_898,
+    "lines of tests": 61_080,
     "lines of bench": 6_165,
     "lines of dev": 4_215,
     "lines of kernel": 1_380,
-    "lines of python": 5_790,
-    "words of pages": 37_760,
+    "lines of python": 5_885,
+    "words of pages": 38_260,
     "variables": 13,
     "leaf commands": 16,
 }

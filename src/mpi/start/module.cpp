@@ -11,6 +11,7 @@
 #include "mpi/wrap.h"
 #include "os/clock.h"
 #include "p2p/counters.h"
+#include "p2p/timeline.h"
 
 namespace zh::mpi {
 namespace {
@@ -46,6 +47,7 @@ struct Timed<kFunction, kNumber> {
     const uint64_t begin = os::ticks();
     const Result result = kFunction(arguments...);
     function_times[kNumber].add(os::ticks() - begin);
+    if (shim.rank != nullptr) shim.rank->tell({.begin_ticks = begin, .function = kNumber});
     return result;
   }
 };
