@@ -71,6 +71,11 @@ class Pages:
         for document in ("usual", "other") if name == "compare" else (name,):
             (self.folder / f"{document}.json").write_text(json.dumps(document_of(document)))
         words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json")
+        if name == "usual":
+            call = {"ph": "X", "cat": "call", "name": "MPI_Send", "dur": 1}
+            events = [call | {"pid": i % 16, "ts": i} for i in range(5000)]
+            (self.folder / "t.trace").write_text(json.dumps({"traceEvents": events}))
+            words += ("--trace", "t.trace")
         self.run(*words, "-o", page.name)
         return page
 
@@ -124,10 +129,11 @@ def check_numbers(pages: Pages) -> None:
     assert sum(values(page, "collectives", 0, 4)) == calls
     said = json.loads(pages.run("report", "usual.json", "--json"))
     shown = page.locator("#lines li").all_inner_texts()
-    shown = page.locator("#lines li").all_inner_texts()
     assert shown == [line["text"].replace("`", "") for line in said["lines"]]
     drawn = page.evaluate("document.querySelector('.plot.matrix').data[0].z.flat().filter((v) => v !== null).length")
     assert drawn == sum(len(r["peers"]) for r in ranks), "a cell for each pair"
+    drawn = page.evaluate("document.querySelector('.plot.timeline').data[0].y.length")
+    assert drawn == 3000, "the latest calls of the timeline"
 
 
 def check_toggles(pages: Pages) -> None:
