@@ -313,6 +313,7 @@ STAGES = [
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
     Stage("pages in a browser", "f", command_stage(PLOTS, "tests/report/pages.py", "build/bin/zerohop", timeout_s=900)),
     Stage("jobs looked at from outside", "cf", script_stage("tests/mpi/top.py", timeout_s=900)),
+    Stage("timelines", "cf", script_stage("tests/mpi/timeline.py", timeout_s=600)),
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("applications, 2 ranks", "c", script_stage("tests/mpi/apps.py", "--ranks", "2", timeout_s=600)),
     Stage("applications", "f", script_stage("tests/mpi/apps.py", timeout_s=900)),

@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_420,
-    "lines of tools": 11_950,
-    "lines of tests": 61_010,
+    "lines of src": 47_740,
+    "lines of tools": 11_970,
+    "lines of tests": 61_435,
     "lines of bench": 6_165,
     "lines of dev": 4_230,
     "lines of kernel": 1_466,
-    "lines of python": 6_005,
-    "words of pages": 38_880,
+    "lines of python": 6_110,
+    "words of pages": 39_700,
     "variables": 13,
     "leaf commands": 16,
 }

@@ -86,6 +86,9 @@ constexpr OptionSpec kTable[] = {
      "wait for ever"},
     {"stats_time", OptionType::kBool, "0", "", 0, 1,
      "1: the file of ZEROHOP_STATS also tells the time in each MPI function and in waits; as rank 0 has it"},
+    {"trace", OptionType::kString, "", "", kNoRange, kNoRange,
+     "file beside that of ZEROHOP_STATS: the latest calls and messages of each rank, with their times (`zerohop run "
+     "--trace`); as rank 0 has it"},
     {"chunk", OptionType::kSize, "64K", "", 0, kMaxSize,
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
      "algorithms may have others; host-leaders never cuts; as rank 0 has it"},

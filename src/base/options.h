@@ -52,6 +52,7 @@ enum class Opt : uint8_t {
   kQueueLock,
   kKeepCopies,
   kStatsTime,
+  kTrace,
   kChunk,
   kCopiers,
   kNodeRanks,

@@ -48,8 +48,14 @@ void Rank::tell(const Request* request, Activity* out) const {
 void Rank::name_context(uint64_t context, std::string_view name) {
   Guard guard(*state_);
   auto& names = state_->context_names;
+  if (name.empty() && state_->config.timeline) return;  // which tells of communicators that have gone
   std::erase_if(names, [context](const auto& known) { return known.first == context; });
   if (!name.empty()) names.emplace_back(context, name);
+}
+
+std::string Rank::name_of_context(uint64_t context) const {
+  Guard guard(*state_);
+  return std::string(state_->name_of(context));
 }
 
 std::string_view Rank::State::name_of(uint64_t context) const {

@@ -1,5 +1,4 @@
 // The counters of a rank as JSON (ZEROHOP_STATS, docs/user/statistics.md) and the ways it chose, for `zerohop info`.
-#include <array>
 #include <string>
 
 #include "coll/algorithms/algorithms.h"
@@ -9,7 +8,6 @@ namespace zh::engine {
 
 namespace {
 
-constexpr std::array<const char*, p2p::kPaths> kPathNames = {"inline", "eager", "cells", "cma", "ko", "mapped", "self"};
 /// Upper bounds (exclusive) of the hybrid paper's table 1: < 1K, 1K-32K, 32K-1M, > 1M.
 struct PaperClass {
   const char* name;
@@ -70,7 +68,7 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
   json.open('{');
   json.key("by_path").open('{');
   for (uint32_t p = 0; p < p2p::kPaths; ++p) {
-    json.key(kPathNames[p]).open('[');
+    json.key(p2p::kPathNames[p]).open('[');
     for (uint32_t c = 0; c < p2p::kSizeClasses; ++c) {
       const p2p::Tally& t = table[p][c];
       if (t.messages == 0) continue;
@@ -247,6 +245,7 @@ void Rank::count_by_receiver() {
 void Rank::count_sent_by_host(int32_t world_rank, uint64_t bytes) {
   Guard guard(*state_);
   if (state_->by_receiver) state_->sent_by_host[world_rank].add(bytes);
+  state_->endpoint->tell({.bytes = bytes, .peer = world_rank, .kind = p2p::Event::Kind::kSentByHost});
 }
 
 void Rank::time_waits() {
@@ -262,6 +261,11 @@ void Rank::count_leader_step(uint64_t bytes) {
 void Rank::count_call(uint64_t key, uint64_t bytes) {
   Guard guard(*state_);
   account().calls.add(key, bytes);
+}
+
+void Rank::tell(const p2p::Event& event) {
+  Guard guard(*state_);
+  state_->endpoint->tell(event);
 }
 
 p2p::AccountShm& Rank::account() const { return account(node_.self()); }

@@ -13,6 +13,8 @@
 
 namespace zh::engine {
 
+using tune::size_text;
+
 namespace {
 
 tune::Profile builtin_profile() {
@@ -29,13 +31,6 @@ std::vector<uint8_t> levels_of(const node::Node& node) {
     for (uint32_t j = 0; j < node.size(); ++j) levels.push_back(static_cast<uint8_t>(node.level(i, j)));
   }
   return levels;
-}
-
-std::string size_text(uint64_t bytes) {
-  if (bytes >= uint64_t{1} << 30) return "never";
-  if (bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "M";
-  if (bytes % (1 << 10) == 0) return std::to_string(bytes >> 10) + "K";
-  return std::to_string(bytes);
 }
 
 }  // namespace

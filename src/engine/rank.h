@@ -20,6 +20,7 @@ namespace zh::p2p {
 struct Request;
 struct Message;
 struct AccountShm;
+struct Event;
 class Endpoint;
 }  // namespace zh::p2p
 
@@ -217,6 +218,10 @@ class Rank {
   void count_sent_by_host(int32_t world_rank, uint64_t bytes);
   /// From now on waits, and stays in the host, are timed. Once.
   void time_waits();
+  /// What ends now goes into the timeline (p2p/timeline.h), if there is one.
+  void tell(const p2p::Event& event);
+  /// How the program calls the communicator with that context, or of which it was made; "": not at all.
+  [[nodiscard]] std::string name_of_context(uint64_t context) const;
   /// Where a rank of the node keeps its numbers, or this one.
   [[nodiscard]] p2p::AccountShm& account(uint32_t index) const;
   [[nodiscard]] p2p::AccountShm& account() const;

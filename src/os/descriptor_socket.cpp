@@ -53,15 +53,17 @@ bool same_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len_bytes) == 0 && peer.uid == geteuid();
 }
 
-Status send_descriptor(int socket, int fd) {
+/// A message of one byte with room for a descriptor.
+struct Envelope {
   char byte = 'z';
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  msghdr message{nullptr, 0, &data, 1, control, sizeof control, 0};
+};
+
+Status send_descriptor(int socket, int fd) {
+  Envelope envelope;
+  msghdr& message = envelope.message;
   cmsghdr* header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
@@ -123,14 +125,8 @@ Status receive_descriptor(const std::string& address, uint64_t timeout_ns, Descr
   if (!wait_readable(fd.get(), now_ns() + timeout_ns)) {
     return {Code::kWouldBlock, "the segment's descriptor did not come in time", ETIMEDOUT};
   }
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  Envelope envelope;
+  msghdr& message = envelope.message;
   const ssize_t n = recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC);
   const cmsghdr* header = n == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {

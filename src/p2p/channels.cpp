@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "os/clock.h"
+#include "os/mutex.h"
 
 namespace zh::p2p {
 
@@ -33,10 +34,23 @@ Status Channels::open() {
     for (uint32_t i = 0; i < n; ++i) world_ranks.push_back(node_.world_rank(i));
     trace_ = std::make_unique<Trace>(config_.log, std::move(world_ranks));
   }
+  if (const Offset offset = config_.timeline ? arena_.allocate(sizeof(TimelineShm)) : kNoOffset; offset != kNoOffset) {
+    timeline_ = at<TimelineShm>(base_, offset);
+    watched_ = true;
+    part_->account.timeline.store_release(offset);  // TN4 -> TN5: memory of zeros
+  }
   const Offset matched = arena_.allocate(kMatchedRingBytes);
   if (matched == kNoOffset) return arena_.refusal();
   if (!matched_ring_.attach(base_, matched, kMatchedRingBytes)) return {Code::kNoMemory, "no memory for cells"};
   return kOk;
+}
+
+void Channels::tell(Event event) {
+  if (event.kind == Event::Kind::kSent && sent_to_ != nullptr) sent_to_[event.peer].add(event.bytes);
+  if (timeline_ == nullptr) return;
+  event.end_ticks = os::ticks();
+  event.thread = static_cast<uint32_t>(os::Mutex::this_thread() / kLineBytes);
+  timeline_->add(event);
 }
 
 }  // namespace zh::p2p

@@ -16,6 +16,7 @@
 #include "p2p/channel.h"
 #include "p2p/counters.h"
 #include "p2p/part.h"
+#include "p2p/timeline.h"
 #include "p2p/trace.h"
 #include "shm/arena.h"
 #include "shm/payload_ring.h"
@@ -129,17 +130,29 @@ class Channels {
 
   void count_sent(uint32_t dest, Path path, uint64_t bytes) {
     counters().count_sent(path, bytes);
-    count_sent_to(dest, bytes);
     if (trace_) [[unlikely]]
       trace_->sent(dest, path, bytes, peers_[dest].choice, peers_[dest].is_far);
   }
   void count_lag(uint32_t peer, bool lagging);
   /// From now on messages are counted by receiver, too.
-  void count_by_receiver() { sent_to_.reset(new (std::nothrow) Tally[peers_.size()]); }
-  void count_sent_to(uint32_t dest, uint64_t bytes) {
-    if (sent_to_ != nullptr) [[unlikely]]
-      sent_to_[dest].add(bytes);
+  void count_by_receiver() {
+    sent_to_.reset(new (std::nothrow) Tally[peers_.size()]);
+    watched_ = true;
   }
+  /// With each message, for whoever wants to know. `m`: what has its context and tag. `began`: see begun_ticks().
+  template <typename... Message>
+  void note(const Message&... message) {
+    if (watched_) [[unlikely]]
+      tell_message(message...);
+  }
+  template <typename Message>
+  [[gnu::noinline]] void tell_message(Event::Kind kind, Path path, uint32_t peer, const Message& m, uint64_t bytes,
+                                      uint32_t number, uint64_t began = 0) {
+    tell({began, 0, m.context, bytes, number, static_cast<int32_t>(peer), m.tag, 0, 0, kind, path});
+  }
+  void tell(Event event);  ///< which ends now
+  /// When a message begins that both ends will move.
+  [[nodiscard]] uint64_t begun_ticks() const { return watched_ ? os::ticks() : 0; }
   /// By node-local index; null: they are not counted.
   [[nodiscard]] const Tally* sent_to() const { return sent_to_.get(); }
 
@@ -164,7 +177,9 @@ class Channels {
   shm::Arena arena_;
   shm::Arena annex_;
   std::vector<Channel> peers_;
+  bool watched_ = false;              ///< one of the next two is there
   std::unique_ptr<Tally[]> sent_to_;  ///< by receiver; null unless asked for
+  TimelineShm* timeline_ = nullptr;   ///< likewise
   std::unique_ptr<Trace> trace_;      ///< null unless ZEROHOP_LOG is debug
   shm::PayloadRing matched_ring_;     ///< for cells of matched transfers, when unexpected messages hold all of a peer's
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/atomic.h"
 #include "base/count.h"
 #include "base/shm_types.h"
 
@@ -13,6 +14,7 @@ namespace zh::p2p {
 /// The way of a message's bytes.
 enum class Path : uint8_t { kInline, kEager, kCells, kCma, kModule, kMapped, kSelf, kCount };
 constexpr uint32_t kPaths = static_cast<uint32_t>(Path::kCount);
+constexpr const char* kPathNames[kPaths] = {"inline", "eager", "cells", "cma", "ko", "mapped", "self"};
 /// Size class i holds sizes in [2^(i-1), 2^i); class 0 is empty messages.
 constexpr uint32_t kSizeClasses = 44;
 constexpr uint32_t size_class(uint64_t bytes) {
@@ -130,7 +132,9 @@ struct AccountShm {
   TimedCount functions[kFunctions];  ///< if asked for: by number, of the layer above
   TimedCount waits[kWaits];          ///< likewise: by Activity::Waits, without the time in which anything moved
   Count end;                         ///< how its job ended, in the words of the layer above; 0: it has not
+  Atomic<uint64_t> timeline;         ///< offset of its TimelineShm; kNoOffset: nobody has asked for it
 
+  [[nodiscard]] Offset timeline_at() const { return timeline.load_acquire(); }  // TN5 <- TN4
   [[nodiscard]] const char* broken_invariant() const { return calls.broken_invariant(); }
 };
 static_assert(kShmSafe<AccountShm>);

@@ -43,6 +43,7 @@ bool Eager::send_block(Channel& peer, const SendArgs& args) {
   slot->far.bytes = n;
   slot->far.block = block;
   ZH_CRASH_POINT("eager: slot and block filled");
+  channels_.note(Event::Kind::kSent, Path::kEager, args.dest, args, n, peer.out.write_pos() + 1);
   channels_.publish(peer, slot);
   channels_.count_sent(args.dest, Path::kEager, n);
   peer.stalled = false;
@@ -63,6 +64,7 @@ void Eager::send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* sl
   slot->far.bytes = n;
   slot->far.block = block;
   slot->far.where = first;
+  channels_.note(Event::Kind::kSent, Path::kEager, args.dest, args, n, peer.out.write_pos() + 1);
   channels_.publish(peer, slot);
   for (uint64_t from = first; from < n;) {
     const uint64_t piece = piped_step(peer.choice, from, n - from);
@@ -78,13 +80,13 @@ void Eager::send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* sl
 
 void Eager::receive_block(const MessageShm& m, const copy::Buffer& buffer, Result* out) {
   const uint64_t n = out->bytes;
-  channels_.counters().count_received(Path::kEager, m.bytes());
   if (m.kind == Kind::kEager) {
     copy::unpack(buffer, 0, n, channels_.base() + m.far.block.payload, copy::Store::kTemporal);
   } else if (!copy_piped(buffer, n, m.far, m.sender)) {
     out->code = Code::kPeerDead;
     return;
   }
+  count_received(Path::kEager, m, m.bytes());
   ZH_CRASH_POINT("eager: copied, not released");
   shm::release_block(channels_.base(), m.far.block);
 }

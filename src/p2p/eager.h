@@ -37,13 +37,17 @@ class Eager {
     } else {
       copy::unpack(buffer, 0, out->bytes, m.payload, copy::Store::kTemporal);
     }
-    channels_.counters().count_received(Path::kInline, m.inline_bytes);
+    count_received(Path::kInline, m, m.inline_bytes);
   }
 
  private:
   [[nodiscard]] bool send_inline(Channel& peer, const SendArgs& args);
   [[nodiscard]] bool send_block(Channel& peer, const SendArgs& args);
   void receive_block(const MessageShm& message, const copy::Buffer& buffer, Result* out);
+  void count_received(Path path, const MessageShm& m, uint64_t bytes) {
+    channels_.counters().count_received(path, bytes);
+    channels_.note(Event::Kind::kReceived, path, m.sender, m, bytes, m.number);
+  }
   void send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
   [[nodiscard]] bool copy_piped(const copy::Buffer& buffer, uint64_t n, const shm::FarShm& far, uint32_t sender);
@@ -73,11 +77,11 @@ inline bool Eager::send_inline(Channel& peer, const SendArgs& args) {
     copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
   }
   ZH_CRASH_POINT("inline: slot filled");
+  channels_.note(Event::Kind::kSent, Path::kInline, args.dest, args, n, peer.out.write_pos() + 1);
   // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
   channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
   peer.heard = false;
   channels_.counters().count_sent(Path::kInline, n);
-  channels_.count_sent_to(args.dest, n);
   Channels::wake(peer);
   return true;
 }

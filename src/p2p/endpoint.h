@@ -108,6 +108,7 @@ class Endpoint {
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *channels_[peer].part; }
   [[nodiscard]] Counters& counters() const { return channels_.counters(); }
   void count_by_receiver() { channels_.count_by_receiver(); }
+  void tell(const Event& event) { channels_.tell(event); }
   [[nodiscard]] const Tally* sent_to() const { return channels_.sent_to(); }
   [[nodiscard]] const shm::Arena& arena() const { return channels_.arena(); }
   /// Bytes of the segment that this rank has made.

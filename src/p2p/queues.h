@@ -78,7 +78,8 @@ struct MessageShm {
   uint8_t reserved0;
   uint16_t inline_bytes;
   uint32_t sender;  ///< node-local index
-  uint8_t reserved[8];
+  uint32_t number;  ///< of its envelope: its position in the ring + 1
+  uint32_t reserved1;
   union {
     std::byte payload[shm::kInlineBytes];
     shm::FarShm far;
@@ -209,6 +210,7 @@ inline void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, 
   message->kind = static_cast<Kind>(envelope.kind);
   message->inline_bytes = envelope.inline_bytes;
   message->sender = sender;
+  message->number = envelope.seq.load_relaxed();
   if (message->kind == Kind::kInline) {
     copy::copy_small(message->payload, envelope.payload, envelope.inline_bytes);
   } else {

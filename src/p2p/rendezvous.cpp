@@ -123,6 +123,7 @@ Submitted Rendezvous::offer(Request* r) {
   address(slot, Kind::kTransfer, *r);
   slot->far.bytes = n;
   slot->far.where = offset;
+  r->number = peer.out.write_pos() + 1;
   ZH_CRASH_POINT("transfer: slot filled");
   ZH_CHECK_INVARIANT(t->broken_invariant());
   channels_.publish(peer, slot);
@@ -147,6 +148,8 @@ void Rendezvous::join(Request* r, const MessageShm& m) {
   auto* t = at<TransferShm>(channels_.base(), m.far.where);
   prefetch_for_write(&t->target);
   r->transfer = m.far.where;
+  r->number = m.number;
+  r->began_ticks = channels_.begun_ticks();
   const TransferState how = r->stage == Stage::kPosted ? TransferState::kMatched : TransferState::kFound;
   r->stage = Stage::kTransfer;
   if (t->load_state() == TransferState::kOffered) {  // T0 -> T1
@@ -184,6 +187,7 @@ void Rendezvous::finish_send(Request* r) {
   }
   if (path == Path::kMapped) ++(r->moved_direct != 0 && pulled != 0 ? counters.mapped_by_both : counters.mapped_by_one);
   channels_.count_sent(static_cast<uint32_t>(r->peer), path, r->message_bytes);
+  channels_.note(Event::Kind::kSent, path, t.receiver, *r, r->message_bytes, r->number, r->began_ticks);
   list_of(r).remove(r);
   ended_.push_back(r->transfer);
   requests_.complete(r);
@@ -197,6 +201,8 @@ void Rendezvous::finish_receive(Request* r) {
                     : t.source.mapped() || t.target.mapped() ? Path::kMapped
                                                              : kernel_path(t.sender);
   channels_.counters().count_received(path, r->message_bytes);
+  r->tag = r->result.tag;
+  channels_.note(Event::Kind::kReceived, path, t.sender, *r, r->message_bytes, r->number, r->began_ticks);
   if (memory_.revoked(t.sender, t.source)) ++channels_.counters().revoked;
   recvs_.remove(r);
   ZH_CHECK_INVARIANT(t.broken_invariant());
@@ -237,6 +243,8 @@ void Rendezvous::replace(Request* r, Request* twin) {
   twin->transfer = r->transfer;
   twin->parked = r->parked;
   twin->finished = r->finished;
+  twin->number = r->number;
+  twin->began_ticks = r->began_ticks;
   twin->carry[0] = r->carry[0];
   twin->carry[1] = r->carry[1];
   list_of(r).replace(r, twin);

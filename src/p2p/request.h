@@ -50,6 +50,8 @@ struct Request {
   SpanShm carry[2] = {};       ///< sender: bytes of its own that must go through cells
   uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
   uint32_t cells_seen = 0;
+  uint32_t number = 0;       ///< of the envelope
+  uint64_t began_ticks = 0;  ///< see Channels::begun_ticks()
   bool direct_broken = false;
   bool hidden = false;      ///< a receive that no peer can fill
   bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself

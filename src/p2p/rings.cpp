@@ -68,6 +68,7 @@ void Channels::grow_envelopes(Channel& peer) {
   }
   marker->kind = shm::kRingMoved;
   marker->far.where = offset;
+  ring->consumed.store_relaxed(peer.out.write_pos() + 2);  // positions go on behind the marker: each number is one's
   ZH_CRASH_POINT("grow: marker filled");
   peer.out.publish(marker);
   // The old ring is never used again: its consumer may still be peeking at it.

@@ -19,6 +19,7 @@ Request* Sender::make(const SendArgs& args) {
   r->buffer = args.data;
   r->mode = args.mode;
   r->message_bytes = args.data.bytes;
+  r->began_ticks = channels_.begun_ticks();
   r->stage = Stage::kQueued;
   return r;
 }

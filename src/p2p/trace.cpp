@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 
 #include "p2p/channels.h"
 
 namespace zh::p2p {
+
+using tune::size_text;
+
 namespace {
 
 const char* name_of(Path path) {
@@ -31,22 +33,6 @@ uint64_t size_below(uint64_t bytes) { return bytes == 0 ? 1 : size_from(bytes) *
 
 const char* distance(bool is_far) { return is_far ? "far" : "near"; }
 
-/// "16K"; "never" for what no message reaches.
-struct Size {
-  char text[24];
-  explicit Size(uint64_t bytes) {
-    if (bytes >= uint64_t{1} << 30) {
-      std::snprintf(text, sizeof text, "never");
-    } else if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) {
-      std::snprintf(text, sizeof text, "%" PRIu64 "M", bytes >> 20);
-    } else if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) {
-      std::snprintf(text, sizeof text, "%" PRIu64 "K", bytes >> 10);
-    } else {
-      std::snprintf(text, sizeof text, "%" PRIu64, bytes);
-    }
-  }
-};
-
 }  // namespace
 
 void Trace::connected(uint32_t peer, const tune::PairChoice& c, bool is_far) {
@@ -54,8 +40,9 @@ void Trace::connected(uint32_t peer, const tune::PairChoice& c, bool is_far) {
       LogLevel::kDebug,
       "first message to rank %d, which is %s: inline to %s, eager to %s (private buffers to %s), mapped from %s, "
       "CMA from %s",
-      ranks_[peer], distance(is_far), Size(c.inline_max).text, Size(c.eager_max).text,
-      Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped.least).text, Size(c.single_copy_min).text);
+      ranks_[peer], distance(is_far), size_text(c.inline_max).c_str(), size_text(c.eager_max).c_str(),
+      size_text(std::max(c.eager_max, c.piped_max)).c_str(), size_text(c.mapped.least).c_str(),
+      size_text(c.single_copy_min).c_str());
 }
 
 void Trace::sent(uint32_t peer, Path path, uint64_t bytes, const tune::PairChoice& c, bool is_far) {
@@ -66,13 +53,13 @@ void Trace::sent(uint32_t peer, Path path, uint64_t bytes, const tune::PairChoic
   log_.print(
       LogLevel::kDebug,
       "first of %s to %s bytes this way to rank %d: %s (%s: eager to %s, private to %s, mapped from %s, CMA from %s)",
-      Size(size_from(bytes)).text, Size(size_below(bytes)).text, ranks_[peer], name_of(path), distance(is_far),
-      Size(c.eager_max).text, Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped.least).text,
-      Size(c.single_copy_min).text);
+      size_text(size_from(bytes)).c_str(), size_text(size_below(bytes)).c_str(), ranks_[peer], name_of(path),
+      distance(is_far), size_text(c.eager_max).c_str(), size_text(std::max(c.eager_max, c.piped_max)).c_str(),
+      size_text(c.mapped.least).c_str(), size_text(c.single_copy_min).c_str());
 }
 
 void Trace::grown(uint32_t peer, const char* ring, uint64_t size, const char* unit) const {
-  log_.print(LogLevel::kDebug, "%s ring to rank %d: now %s %s", ring, ranks_[peer], Size(size).text, unit);
+  log_.print(LogLevel::kDebug, "%s ring to rank %d: now %s %s", ring, ranks_[peer], size_text(size).c_str(), unit);
 }
 
 void Trace::moved(uint32_t peer, bool is_far) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/options.h"
 #include "copy/kernels.h"
 #include "copy/mapped_memory.h"
 
@@ -79,5 +80,8 @@ struct Crossovers {
 /// The thresholds of the papers (hybrid ICPP'08, section 4): one copy from 32 KiB between ranks that share a cache,
 /// from 2 KiB within a socket, from 1 KiB between sockets.
 [[nodiscard]] PairChoice paper_choice(int level);
+
+/// A threshold in words: "16K"; "never" for what no message reaches.
+inline std::string size_text(uint64_t bytes) { return bytes >= uint64_t{1} << 30 ? "never" : format_size(bytes); }
 
 }  // namespace zh::tune

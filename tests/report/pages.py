@@ -77,8 +77,12 @@ class Pages:
             return page
         for document in ("usual", "other") if name == "compare" else (name,):
             (self.folder / f"{document}.json").write_text(json.dumps(document_of(document)))
-        how = ("--profile", "gigabit-like") if name == "usual" else ()
-        words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json", *how)
+        words = ("compare", "usual.json", "other.json") if name == "compare" else ("report", f"{name}.json")
+        if name == "usual":
+            call = {"ph": "X", "cat": "call", "name": "MPI_Send", "dur": 1}
+            events = [call | {"pid": i % 16, "ts": i} for i in range(5000)]
+            (self.folder / "t.trace").write_text(json.dumps({"traceEvents": events}))
+            words += ("--profile", "gigabit-like", "--trace", "t.trace")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         self.run(*words, "-o", page.name)
         spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
@@ -141,6 +145,8 @@ def check_numbers(pages: Pages) -> None:
     assert shown == [line["text"].replace("`", "") for line in said["lines"]]
     drawn = page.evaluate("document.querySelector('.plot.matrix').data[0].z.flat().filter((v) => v !== null).length")
     assert drawn == sum(len(r["peers"]) for r in ranks), "a cell for each pair"
+    drawn = page.evaluate("document.querySelector('.plot.timeline').data[0].y.length")
+    assert drawn == 3000, "the latest calls of the timeline"
 
 
 def check_toggles(pages: Pages) -> None:

@@ -115,7 +115,7 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
       break;
     }
     if (word.empty() || word[0] != '-') break;
-    constexpr std::string_view kWithValue[] = {"-o", "--option", "--library", "--hang-report", "--report"};
+    constexpr std::string_view kWithValue[] = {"-o", "--option", "--library", "--hang-report", "--report", "--trace"};
     if (std::find(std::begin(kWithValue), std::end(kWithValue), word) != std::end(kWithValue)) ++i;
   }
   return arguments;

@@ -31,6 +31,7 @@ struct RunArguments {
   std::string library;
   std::string hang_report;
   std::string report;  ///< the page
+  std::string trace;   ///< the file of timelines
   bool dry = false;
 };
 
@@ -112,28 +113,39 @@ void start_watcher(const std::string& patience) {
   if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
 }
 
-/// Has the statistics of a report written: to the user's file if there is one, else to one beside the page. False
-/// (after a message) if that will be several.
-bool ask_for_statistics(const std::string& page, Options* options) {
+/// Has the statistics of a report or trace written: to the user's file if there is one, else to one beside the page or
+/// the trace. False (after a message) if that will be several, or the trace itself.
+bool ask_for_files(const RunArguments& arguments, Options* options) {
+  if (arguments.report.empty() && arguments.trace.empty()) return true;
+  namespace fs = std::filesystem;
   std::string file = options->get_text(Opt::kStats);
-  if (file.empty()) file = std::filesystem::path(page).replace_extension(".json").string();
-  if (file.find('%') != std::string::npos) {
+  if (file.empty() && !arguments.report.empty()) file = fs::path(arguments.report).replace_extension(".json").string();
+  if (file.empty()) file = fs::path(arguments.trace).replace_extension(".stats.json").string();
+  if (!arguments.report.empty() && file.find('%') != std::string::npos) {
     run_says("--report wants statistics in one file, without a %: " + file);
     return false;
   }
+  if (!arguments.trace.empty() &&
+      fs::absolute(file).lexically_normal() == fs::absolute(arguments.trace).lexically_normal()) {
+    run_says("the statistics would be in the file of --trace: " + file);
+    return false;
+  }
   return options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&
-         options->set("stats_time", "1", Source::kCommandLine).ok();
+         options->set("stats_time", "1", Source::kCommandLine).ok() &&
+         (arguments.trace.empty() || options->set("trace", arguments.trace, Source::kCommandLine).ok());
 }
 
 /// The page is made when rank 0 has ended, which writes the statistics before.
-void start_reporter(const std::string& page, const std::string& statistics) {
+void start_reporter(const std::string& page, const std::string& statistics, const std::string& trace) {
   if (launched_rank() != 0) return;
   std::error_code ignored;
   const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(statistics, ignored));
   if (regular) std::filesystem::remove(statistics, ignored);  // an older job's
   const std::string program = os::own_folder() + "/zerohop";
   const std::string pid = std::to_string(getpid());
-  const int error = os::start_apart(program, {program, "report", "--after", pid, statistics, "-o", page});
+  std::vector<std::string> words = {program, "report", "--after", pid, statistics, "-o", page};
+  if (!trace.empty()) words.insert(words.end(), {"--trace", trace});
+  const int error = os::start_apart(program, words);
   if (error != 0) run_says("there will be no --report: " + program + ": " + std::strerror(error));
 }
 
@@ -150,7 +162,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
   }
   Options options;
   if (!read_options(arguments.options, &options)) return kUsage;
-  if (!arguments.report.empty() && !ask_for_statistics(arguments.report, &options)) return kUsage;
+  if (!ask_for_files(arguments, &options)) return kUsage;
   if (!export_options(options)) return kUsage;
   const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
@@ -176,7 +188,9 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     return 0;
   }
   if (!arguments.hang_report.empty() && why_not.empty()) start_watcher(arguments.hang_report);
-  if (!arguments.report.empty() && why_not.empty()) start_reporter(arguments.report, options.get_text(Opt::kStats));
+  if (!arguments.report.empty() && why_not.empty()) {
+    start_reporter(arguments.report, options.get_text(Opt::kStats), arguments.trace);
+  }
   const int error = os::execute(path, command);
   run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;
@@ -211,6 +225,11 @@ void add_run_command(CLI::App& app) {
           "--report", arguments->report,
           "Make a page of what limited the job when it has ended (zerohop report); the statistics lie beside it")
       ->type_name("FILE.html");
+  command
+      ->add_option("--trace", arguments->trace,
+                   "Write the latest 65,535 calls and messages of each rank with their times: a timeline for "
+                   "ui.perfetto.dev, and in the page of --report; the statistics lie beside it")
+      ->type_name("FILE.json");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();
   command->callback([arguments, command] {

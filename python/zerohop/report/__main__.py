@@ -16,6 +16,7 @@ from zerohop.report.document import Refused, join
 from zerohop.report.rules import lines_of
 from zerohop.report.sections import sections_of
 from zerohop.report.summary import summary_of
+from zerohop.report.timeline import timeline_section
 from zerohop.reproduce import plots
 
 ABOUT = f"""What a job's statistics say: ten lines of what limited it, what to try and what that would gain; then who
@@ -41,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--after", type=int, metavar="PID", help=argparse.SUPPRESS)  # of zerohop run --report
     p.add_argument("files", nargs="+", metavar="stats.json", help="what ZEROHOP_STATS named; all files of one job")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the page (default: the first file's name, .html)")
+    p.add_argument("--trace", type=Path, metavar="FILE", help="show its timeline too, which zerohop run --trace wrote")
     p.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
     p.add_argument("--json", action="store_true", help="print the numbers and lines as JSON; a page only with -o")
     p.add_argument(
@@ -116,6 +118,8 @@ def main() -> int:
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
+    if arguments.trace:
+        sections.insert(1, timeline_section(arguments.trace))
     if arguments.json:
         print(json.dumps(summary, indent=1))
     else:

@@ -71,6 +71,18 @@ def draw_matrix(plt, axes, picture: dict, choice: str) -> None:
     axes.set_ylabel("from rank")
 
 
+def draw_timeline(axes, picture: dict, choice: str) -> None:
+    for n, (name, slices) in enumerate(picture["series"].items()):
+        ranks, starts, lengths, _ = zip(*slices, strict=True)
+        axes.barh(ranks, lengths, left=starts, height=0.8, label=name, color=COLOURS[n % len(COLOURS)])
+    for sent, sender, received, receiver in picture["choices"][choice]:
+        axes.plot((sent, received), (sender, receiver), color="#444444", lw=0.5)
+    axes.invert_yaxis()
+    axes.set_xlabel("µs")
+    axes.set_ylabel("rank")
+    axes.legend(fontsize=7)
+
+
 def write(sections: list[dict], folder: Path, kind: str) -> None:
     """One file for each picture and choice; OSError passes."""
     plt = plots.pyplot()
@@ -80,10 +92,12 @@ def write(sections: list[dict], folder: Path, kind: str) -> None:
             figure, axes = plt.subplots(figsize=(7, 4))
             if picture["kind"] == "matrix":
                 draw_matrix(plt, axes, picture, choice)
+            elif picture["kind"] == "timeline":
+                draw_timeline(axes, picture, choice)
             else:
                 draw_bars(axes, picture, choice)
             axes.set_title(picture["title"])
             figure.tight_layout()
             metadata = {"Date": None} if kind == "svg" else {}
-            figure.savefig(folder / f"{picture['name']}-{choice}.{kind}", dpi=150, metadata=metadata)
+            figure.savefig(folder / f"{picture['name']}-{choice.replace(' ', '-')}.{kind}", dpi=150, metadata=metadata)
             plt.close(figure)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coll/algorithms/algorithms.h"
+#include "p2p/timeline.h"
 
 namespace zh::mpi {
 namespace {
@@ -69,6 +70,12 @@ uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
   return static_cast<uint64_t>(count) * static_cast<uint64_t>(size);
 }
 
+void count_call(uint64_t key, uint64_t bytes, const CommInfo* info) {
+  const uint64_t of = info != nullptr ? info->context : 0;
+  shim.rank->count_call(key, bytes);
+  shim.rank->tell({.context = of, .bytes = bytes, .key = key, .kind = p2p::Event::Kind::kCollective});
+}
+
 void trace_call(uint64_t key, uint64_t bytes) {
   static std::mutex mutex;
   static std::set<std::pair<uint64_t, uint32_t>> told;
@@ -78,6 +85,8 @@ void trace_call(uint64_t key, uint64_t bytes) {
   shim.rank->log().print(LogLevel::kDebug, "MPI_%s of %" PRIu64 " bytes on %u ranks: %s; the first of this size",
                          k.name, bytes, k.ranks, name_of(k.way, k.collective).c_str());
 }
+
+std::string served_by(uint64_t key) { return name_of(parse(key).way, parse(key).collective); }
 
 std::string calls_json(const p2p::CallCounts& counts) {
   std::string text = "[";

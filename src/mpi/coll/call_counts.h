@@ -73,6 +73,7 @@ uint64_t payload(const Call& call, const Caller& me) {
   }
 }
 
+void count_call(uint64_t key, uint64_t bytes, const CommInfo* info);
 /// Tells of the first call of each key and size class.
 void trace_call(uint64_t key, uint64_t bytes);
 
@@ -83,10 +84,12 @@ template <typename Form, typename Call>
   const uint64_t key = (static_cast<uint64_t>(Form::kId) + 1) << 48U | static_cast<uint64_t>(Call::kCollective) << 40U |
                        static_cast<uint64_t>(way) << 32U | static_cast<uint32_t>(me.members);
   const uint64_t bytes = me.between_groups ? 0 : payload(call, me);
-  if (shim.counts_calls) shim.rank->count_call(key, bytes);
+  if (shim.counts_calls) count_call(key, bytes, info);
   if (shim.traces_calls) trace_call(key, bytes);
 }
 
+/// Who served the calls of a key.
+std::string served_by(uint64_t key);
 /// A rank's counts as a JSON array.
 std::string calls_json(const p2p::CallCounts& counts);
 

@@ -33,7 +33,7 @@ Agreement::Agreement(int rank, const Options& options) {
     terms_[kChunkBytes] = options.get_number(Opt::kChunk);
     terms_[kSet] = (options.source(Opt::kChunk) != Source::kDefault ? kChunkIsSet : 0) |
                    (options.get_text(Opt::kStats).empty() ? 0 : kCountsCalls) |
-                   (options.get_bool(Opt::kStatsTime) ? kTimesCalls : 0) |
+                   (options.get_bool(Opt::kStatsTime) || !options.get_text(Opt::kTrace).empty() ? kTimesCalls : 0) |
                    (options.is(Opt::kQueueLock, "coarse") ? kCoarseLock : 0);
     std::memcpy(&terms_[kNumbers], numbers.data(), sizeof numbers);
     if (options.get_bool(Opt::kCollectives)) load_tables(options);

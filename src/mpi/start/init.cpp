@@ -238,7 +238,8 @@ void begin() {
   take_world();
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);
   if (shim.counts_calls) {
-    shim.counts_calls = job->statistics.start(*job->rank, job->world->comm(), job->options.get_text(Opt::kStats));
+    shim.counts_calls = job->statistics.start(*job->rank, job->world->comm(), job->options.get_text(Opt::kStats),
+                                              job->options.get_text(Opt::kTrace));
     shim.times_calls = shim.times_calls && shim.counts_calls;
     if (shim.counts_calls) job->rank->count_by_receiver();
     if (shim.times_calls) {

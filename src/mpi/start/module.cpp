@@ -9,6 +9,7 @@
 #include "mpi/wrap.h"
 #include "os/clock.h"
 #include "p2p/counters.h"
+#include "p2p/timeline.h"
 
 namespace zh::mpi {
 namespace {
@@ -45,6 +46,7 @@ struct Timed<kFunction, kNumber> {
     asm("" : "+r"(begin));  // in one register: compilers keep its halves in two, and join them later
     const Result result = kFunction(arguments...);
     function_times[kNumber].add(os::ticks() - begin);
+    if (shim.rank != nullptr) shim.rank->tell({.begin_ticks = begin, .function = kNumber});
     return result;
   }
 };

@@ -41,6 +41,7 @@ void apply(const Options& options, engine::Config* out) {
   out->calibration_folder = options.get_text(Opt::kCache);
   out->site_folder = options.get_text(Opt::kSite);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
+  out->timeline = !options.get_text(Opt::kTrace).empty();
   out->ablations.copier = static_cast<p2p::Copier>(options.place(Opt::kCopier));
   out->ablations.keep_copies = options.get_bool(Opt::kKeepCopies);
 }

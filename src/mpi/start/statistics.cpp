@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -24,20 +25,9 @@
 #include "os/thread.h"
 
 namespace zh::mpi {
-namespace {
-
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kLookNs = kSecond / 10;  // from one look after dead ranks to the next
-constexpr uint32_t kWatchers = 2;           // of a node's ranks, who look after the others
-constexpr uint64_t kAbortWaitNs = kSecond;
-constexpr size_t kStackBytes = size_t{256} << 10;
-// Values of AccountShm::end.
-constexpr uint64_t kFinalized = 1;
-constexpr uint64_t kAborted = uint64_t{1} << 32;  // with the code in the lower half
-constexpr uint64_t kTold = uint64_t{1} << 33;     // and that is in the file
 
 /// Length of the UTF-8 character that `text` starts with; 0 if it starts with none.
-size_t character(const char* text) {
+static size_t character(const char* text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
   if (length > 1 && (byte(0) < 0xc2 || byte(0) > 0xf4)) return 0;
@@ -50,8 +40,7 @@ size_t character(const char* text) {
   return length;
 }
 
-/// As a JSON string; what is not UTF-8 becomes the character for that.
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   std::string out = "\"";
   for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -70,6 +59,18 @@ std::string quoted(const std::string& text) {
   }
   return out + '"';
 }
+
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kLookNs = kSecond / 10;  // from one look after dead ranks to the next
+constexpr uint32_t kWatchers = 2;           // of a node's ranks, who look after the others
+constexpr uint64_t kAbortWaitNs = 5 * kSecond;
+constexpr size_t kStackBytes = size_t{256} << 10;
+// Values of AccountShm::end.
+constexpr uint64_t kFinalized = 1;
+constexpr uint64_t kAborted = uint64_t{1} << 32;  // with the code in the lower half
+constexpr uint64_t kTold = uint64_t{1} << 33;     // and that is in the file
 
 std::string seconds(uint64_t ticks) {
   char text[32];
@@ -118,7 +119,7 @@ std::string command_line() {
         word += static_cast<char>(c);
         continue;
       }
-      words += (words.size() == 1 ? "" : ",") + quoted(word);
+      words += (words.size() == 1 ? "" : ",") + json_text(word);
       word.clear();
     }
     std::fclose(file);
@@ -193,19 +194,6 @@ int write_all(const std::string& path, const std::string& text) {
   return std::fclose(file) == 0 ? error : errno;
 }
 
-bool is_link(const std::string& path) {
-  struct stat info {};
-  return lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
-}
-
-/// The file that a symbolic link leads to, which stays one; "" if there is none yet.
-std::string target_of(const std::string& link) {
-  char* real = realpath(link.c_str(), nullptr);
-  std::string target = real != nullptr ? real : "";
-  std::free(real);
-  return target;
-}
-
 }  // namespace
 
 std::string Statistics::path_of(int world_rank, pid_t pid, bool* each_its_own) const {
@@ -215,7 +203,7 @@ std::string Statistics::path_of(int world_rank, pid_t pid, bool* each_its_own) c
   return replaced(path, '%', "%", &hidden);
 }
 
-bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& name) {
+bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& name, const std::string& trace) {
   int world_rank = 0;
   int world_size = 0;
   host.Comm_rank(world, &world_rank);
@@ -235,8 +223,8 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   started_ns_ = os::now_ns();
   timed_ = shim.times_calls;
   head_ = std::string("{\"schema\": 1, \"version\": \"" ZH_VERSION "\", \"host\": \"") + ZH_ABI_NAME +
-          "\",\n\"host_version\": " + quoted(host_version()) + ",\n\"started\": \"" + date_now() +
-          "\", \"job\": " + quoted(id) + ", \"world_size\": " + std::to_string(world_size) +
+          "\",\n\"host_version\": " + json_text(host_version()) + ",\n\"started\": \"" + date_now() +
+          "\", \"job\": " + json_text(id) + ", \"world_size\": " + std::to_string(world_size) +
           ",\n\"command\": " + command_line();
   int error = 0;
   if (each_its_own_ || world_rank == 0) {
@@ -253,6 +241,8 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
     rank_ = nullptr;
     return false;
   }
+  if (is_stream(trace) && world_rank == 0) std::fputs("zerohop: no timeline, which wants a file\n", stderr);
+  if (errors[0] == 0) start_timeline(world, trace.empty() || is_stream(trace) ? "" : absolute(trace));
   // Where all have one file, the first rank writes it while it lives, then the second.
   const node::Node& node = rank.node();
   const bool may_write = each_its_own_ || (node.node_of(0) == node.node_of(world_rank) && node.self() < kWatchers);
@@ -336,7 +326,9 @@ std::string Statistics::document(const std::string& end, const std::string& rank
 
 /// Whoever reads the file meanwhile sees the old document or the new one; errno, or 0.
 int Statistics::write(const std::string& name, const std::string& text) {
-  const std::string path = is_link(name) ? target_of(name) : name;
+  std::error_code ignored;  // a link stays one: what it leads to is written, if that is there
+  const bool is_link = std::filesystem::is_symlink(name, ignored);
+  const std::string path = is_link ? std::filesystem::canonical(name, ignored).string() : name;
   if (in_place_ || path.empty()) return write_all(name, text);
   const std::string draft = path + "." + std::to_string(os::thread_id()) + ".part";
   if (write_all(draft, text) == 0 && std::rename(draft.c_str(), path.c_str()) == 0) return 0;
@@ -396,6 +388,7 @@ void Statistics::watch() {
     if (!due && !abort && dead_now == dead_before) continue;
     if (!each_its_own_ && !writes_now()) continue;
     write_so_far(abort);
+    if (abort || dead_now != dead_before) write_timeline();
     if (abort) told_of_aborts();
     last_ns = now_ns;
     dead_before = dead_now;
@@ -425,7 +418,12 @@ void Statistics::finish(MPI_Comm world) {
   if (rank_ == nullptr) return;
   end_watch();
   const bool somebody_died = dead() != 0;
-  if (!somebody_died) rank_->account().end.set(kFinalized);
+  if (!somebody_died) {
+    rank_->account().end.set(kFinalized);
+    finish_timeline(world);
+  } else if (writes_now()) {
+    write_timeline();
+  }
   const std::string mine = with_calls(rank_->stats_json(), rank_->account());
   int error = 0;
   if (each_its_own_) {

@@ -12,11 +12,14 @@
 
 namespace zh::mpi {
 
+/// As a JSON string; what is not UTF-8 becomes the character for that.
+std::string json_text(const std::string& text);
+
 class Statistics {
  public:
-  /// Collective over `world`, a private duplicate of MPI_COMM_WORLD. `name` is that of rank 0, as the user gave it.
-  /// False, after a line of rank 0, where there will be no file.
-  bool start(engine::Rank& rank, MPI_Comm world, const std::string& name);
+  /// Collective over `world`, a private duplicate of MPI_COMM_WORLD. `name` is that of rank 0, as the user gave it, and
+  /// so is `trace`, of the file of timelines. False, after a line of rank 0, where there will be no file.
+  bool start(engine::Rank& rank, MPI_Comm world, const std::string& name, const std::string& trace);
   /// Collective over `world`: the last document.
   void finish(MPI_Comm world);
   /// Before MPI_Abort: has what is known now written. Waits for that, but not for long. A signal handler may call it.
@@ -38,13 +41,22 @@ class Statistics {
   int write(const std::string& name, const std::string& text);
   void complain(int error) const;
 
+  // timeline.cpp
+  void start_timeline(MPI_Comm world, const std::string& path);
+  void finish_timeline(MPI_Comm world);
+  void write_timeline();
+  [[nodiscard]] std::string events_of_node() const;
+
   engine::Rank* rank_ = nullptr;
   std::string name_;           ///< of the file, with %r and %p
   std::string path_;           ///< of the file that this rank writes
   std::string head_;           ///< of the document: what never changes
   bool each_its_own_ = false;  ///< each rank has a file of its own
   bool in_place_ = false;      ///< the file is no regular one: written once, as it is
+  std::string trace_;          ///< the file of timelines; "": there is none
   uint64_t started_ns_ = 0;
+  uint64_t start_ticks_ = 0;  ///< both clocks at the moment that is 0 there
+  uint64_t start_ns_ = 0;
   bool timed_ = false;  ///< functions and waits are
   pthread_t watcher_{};
   bool has_watcher_ = false;

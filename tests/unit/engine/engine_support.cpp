@@ -77,6 +77,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.most_line_ns = config.most_line_ns;
   engine.wait = config.wait;
   engine.log = config.log;
+  engine.timeline = config.timeline;
   engine.heap = config.heap;
   engine.regions = config.regions;
   const Status made = engine::Rank::create(*r.node, world, engine, &r.rank);

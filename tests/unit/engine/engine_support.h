@@ -54,6 +54,7 @@ struct StormConfig {
   heap::SharedHeap* heap = nullptr;      ///< of make_rank()
   copy::RegionOwner* regions = nullptr;  ///< of make_rank()
   Log log = {};                          ///< of make_rank()
+  bool timeline = false;                 ///< likewise
   node::ModuleUse module_use = node::ModuleUse::kWhereRefused;
   FakeModules* modules = nullptr;  ///< in place of the kernel's
 };

@@ -16,7 +16,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 import fake_statistics
-from zerohop.report import MEASURE, advice, compare, considered, document, matrix, predicted, rules, sections, text
+from zerohop.report import (
+    MEASURE,
+    advice,
+    compare,
+    considered,
+    document,
+    matrix,
+    predicted,
+    rules,
+    sections,
+    text,
+    timeline,
+)
 from zerohop.report.summary import summary_of
 
 ZEROHOP = sys.argv[1]
@@ -265,6 +277,22 @@ class Shown(InFolder):
         others = ((1 << 64, "bytes", "16.0 EiB"), (1e-9, "share", "<0.1 %"), ((3, "three"), "count", "three"))
         for value, unit, said in (*((t, "s", said) for t, said in times), *others):
             self.assertEqual(text.shown(value, unit), said)
+
+    def test_a_timeline_shows_the_latest_calls_and_the_messages_between_them(self):
+        call = {"ph": "X", "cat": "call", "name": "MPI_Send", "dur": 1}
+        events = [call | {"pid": i % 2, "ts": i} for i in range(4000)]
+        for ph, rank, ts in (("s", 0, 3998.2), ("f", 1, 3999.5)):
+            at = {"pid": rank, "ts": ts, "cat": "message", "args": {"bytes": 8, "way": "inline"}}
+            events += [at | {"ph": "X", "name": "send inline"}, at | {"ph": ph, "id": "0x1"}]
+        events.append({"ph": "M", "pid": 0, "name": "process_name", "args": {"lost": 7}})
+        shown = timeline.timeline_section(Path(self.write("t.json", {"traceEvents": events})))
+        picture, (rows,) = shown["pictures"][0], [t["rows"] for t in shown["tables"]]
+        self.assertEqual(len(picture["series"]["MPI_Send"]), timeline.MOST_SLICES)
+        self.assertEqual(picture["choices"]["calls and messages"], [[2998.2, 0, 2999.5, 1]])
+        self.assertEqual([row[:3] for row in rows], [["inline", 1, 8]])
+        self.assertIn("7 earlier events", " ".join(shown["notes"]))
+        for wrong in ("{", "[]", '{"traceEvents": [3]}'):
+            self.assertEqual(timeline.timeline_section(Path(self.write("t.json", wrong)))["pictures"], [], wrong)
 
     def test_the_page_is_written_or_the_package_named(self):
         name = self.write("s.json", fake_statistics.document())
