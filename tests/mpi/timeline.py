@@ -130,7 +130,6 @@ def told(events: list[dict], end: str) -> Tally:
 
 
 def counted(folder: Path, key: str) -> Tally:
-    """The same of the statistics."""
     ranks = json.loads((folder / "t.stats.json").read_text())["ranks"]
     found = {(r["rank"], way): rows for r in ranks for way, rows in r[key]["by_path"].items() if rows}
     return {k: (sum(x["messages"] for x in rows), sum(x["bytes"] for x in rows)) for k, rows in found.items()}
