@@ -35,6 +35,14 @@ constexpr unsigned kCount = kFunctions;
 p2p::TimedCount unasked[kFunctions + 1];
 p2p::TimedCount* function_times = unasked;
 static_assert(kFunctions < p2p::AccountShm::kFunctions);
+bool has_timeline = false;
+
+/// Passes the result through, so that its caller need not keep it.
+template <typename Result>
+[[gnu::cold, gnu::noinline]] Result tell_call(uint64_t begin_ticks, uint16_t function, Result result) {
+  if (shim.rank != nullptr) shim.rank->tell({.begin_ticks = begin_ticks, .function = function});
+  return result;
+}
 
 /// Times kFunction, which has that number. The budget of a call is in tests/mpi/budgets.json.
 template <auto kFunction, uint16_t kNumber>
@@ -46,7 +54,8 @@ struct Timed<kFunction, kNumber> {
     asm("" : "+r"(begin));  // in one register: compilers keep its halves in two, and join them later
     const Result result = kFunction(arguments...);
     function_times[kNumber].add(os::ticks() - begin);
-    if (shim.rank != nullptr) shim.rank->tell({.begin_ticks = begin, .function = kNumber});
+    if (has_timeline) [[unlikely]]
+      return tell_call(begin, kNumber, result);
     return result;
   }
 };
@@ -71,6 +80,7 @@ void fill_slots(const ModuleArgs& args, bool all, void* const* wrappers = kWrapp
 
 void time_functions(p2p::AccountShm* account) {
   function_times = account != nullptr ? account->functions : unasked;
+  has_timeline = account != nullptr && account->timeline_at() != kNoOffset;
   fill_slots(given, true, account != nullptr ? kTimed : kWrappers);
 }
 
