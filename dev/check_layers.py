@@ -58,13 +58,13 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_740,
+    "lines of src": 47_763,
     "lines of tools": 11_970,
-    "lines of tests": 61_435,
+    "lines of tests": 61_450,
     "lines of bench": 6_165,
     "lines of dev": 4_230,
     "lines of kernel": 1_466,
-    "lines of python": 6_110,
+    "lines of python": 6_118,
     "words of pages": 39_700,
     "variables": 13,
     "leaf commands": 16,

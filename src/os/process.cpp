@@ -103,6 +103,12 @@ uint64_t thread_preemptions() {
   return static_cast<uint64_t>(used.ru_nivcsw);
 }
 
+uint64_t thread_run_delay_ns() {
+  const std::string text = read_small_file("/proc/thread-self/schedstat");  // ns run, ns delayed, times run
+  const size_t second = text.find(' ');
+  return second == std::string::npos ? 0 : std::strtoull(text.c_str() + second, nullptr, 10);
+}
+
 std::string read_small_file(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";

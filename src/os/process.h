@@ -28,6 +28,8 @@ void die_with_parent(pid_t parent);
 [[nodiscard]] int seccomp_mode();
 /// How often this thread has lost its processor, or offered it to others who took it, since it began; not: slept.
 [[nodiscard]] uint64_t thread_preemptions();
+/// For how long this thread could have run and had no processor, since it began; 0 where the kernel does not count it.
+[[nodiscard]] uint64_t thread_run_delay_ns();
 /// Whether this thread, when it wakes, waits until others have had their time (SCHED_BATCH, SCHED_IDLE).
 [[nodiscard]] bool wakes_late();
 /// Small files of /proc and /sys, without the trailing newline; "" if unreadable.

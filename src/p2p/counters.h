@@ -131,6 +131,7 @@ struct AccountShm {
   CallCounts calls;
   TimedCount functions[kFunctions];  ///< if asked for: by number, of the layer above
   TimedCount waits[kWaits];          ///< likewise: by Activity::Waits, without the time in which anything moved
+  Count run_delay_ns;                ///< in which its thread had no processor; known at its end
   Count end;                         ///< how its job ended, in the words of the layer above; 0: it has not
   Atomic<uint64_t> timeline;         ///< offset of its TimelineShm; kNoOffset: nobody has asked for it
 

@@ -122,6 +122,14 @@ def everything_is_counted(host, folder: Path) -> None:
     expect(sum(row["calls"] for row in read_back) == total, f"doctor counts otherwise than {total}: {done.stdout}")
 
 
+def times_stay_within_the_jobs(host, folder: Path) -> None:
+    run(host, folder / "stats.json", ZEROHOP_CONFIG="stats_time=1")
+    for rank in read(folder / "stats.json")["ranks"]:
+        t = rank["time"]
+        in_mpi = sum(call["seconds"] for call in t["calls"])
+        expect(0 < in_mpi < 1.05 * t["wall_s"] and 0 <= t.get("without_processor_s", 0) < t["wall_s"], t)
+
+
 def the_hosts_collectives_are_counted(host, folder: Path) -> None:
     # The persistent ones of Intel MPI end the job with an error, with and without zerohop.
     job = run(host, folder / "stats.json", ZEROHOP_COLLECTIVES="0", NO_PERSISTENT="1")
@@ -297,6 +305,7 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
 
 CASES = (
     everything_is_counted,
+    times_stay_within_the_jobs,
     the_hosts_collectives_are_counted,
     abort_leaves_a_file,
     a_killed_rank_is_in_the_file,

@@ -204,14 +204,22 @@ def late_receives(s: dict) -> Iterator[Line]:
 
 
 def company(s: dict) -> Iterator[Line]:
+    t = s["time"]
+    mean = t["without_processor_s"] / t["measured_ranks"] if t else 0
+    remedy = "Leave the job its processors (fewer ranks, binding, other programs elsewhere)."
+    if mean and mean > 0.02 * t["wall_s"]:
+        top = max(t["ranks"], key=lambda r: r["without_processor_s"])
+        text = f"Ranks could have run but had no processor for {seconds(mean)} in the mean, rank {top['rank']} the"
+        text += f" longest ({seconds(top['without_processor_s'])}): all times here have that in them. {remedy}"
+        yield line(text, mean_s=mean)
+        return
     found = {c["counter"]: c for c in s["counters"] if c["counter"] in ("busy_cpu", "shared_cpu") and c["sum"]}
     if found:
         whats = {"busy_cpu": "other programs wanted", "shared_cpu": "a peer ran on"}
         seen = " and ".join(f"{whats[k]} the processor of {times(sum(map(bool, c['by_rank'])), 'rank')} "
                             f"({times(c['sum'], 'time')})" for k, c in found.items())  # fmt: skip
-        text = f"At times {seen}: a rank stands still then, and all times here have that in them. Leave the job its"
-        yield line(f"{text} processors (fewer ranks, binding, other programs elsewhere).",
-                   **{k: c["sum"] for k, c in found.items()})  # fmt: skip
+        text = f"At times {seen}: a rank stands still then, and all times here have that in them. {remedy}"
+        yield line(text, **{k: c["sum"] for k, c in found.items()})
 
 
 def distances(s: dict) -> Iterator[Line]:

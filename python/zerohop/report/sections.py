@@ -132,9 +132,10 @@ def waits_section(s: dict) -> dict:
             for kind, text in WAITS.items() for w in (t["waits"][kind],)]  # fmt: skip
     rows += [[text, None, t[key], t[key] / whole_s] for key, text in BUSY.items()]
     kinds = (k.replace("_", " ") for k in (*WAITS, "polling", "moving"))
-    of_rank = [("rank", ""), *((what, "s") for what in ("wall", "outside MPI", "in MPI", *kinds))]
-    each = [[str(r["rank"]), r["wall_s"], r["outside_s"], r["mpi_s"], *r["waits"].values(), *(r[k] for k in BUSY)]
-            for r in t["ranks"]]  # fmt: skip
+    times = ("wall", "outside MPI", "in MPI", *kinds, "without a processor")
+    of_rank = [("rank", ""), *((what, "s") for what in times)]
+    each = [[str(r["rank"]), r["wall_s"], r["outside_s"], r["mpi_s"], *r["waits"].values(),
+             *(r[k] for k in (*BUSY, "without_processor_s"))] for r in t["ranks"]]  # fmt: skip
     intro = "What ranks waited for inside MPI, and what is left: copying, matching, reducing, having no processor."
     picture = by_rank("waits", "seconds in MPI, by what they were", ranks, "s", series)
     tables = table("In all", heads, rows), table("By rank", of_rank, each, folded=True)

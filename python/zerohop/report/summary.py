@@ -98,6 +98,7 @@ def time_of(job: Job) -> dict | None:
         ranks.append(
             {
                 "rank": number, "wall_s": wall, "mpi_s": mpi, "outside_s": max(wall - mpi, 0), "waits": waits,
+                "without_processor_s": count(measured, "without_processor_s"),
                 "polling_s": polling, "moving_s": max(mpi - polling - sum(waits.values()), 0), "calls": dict(mine),
             }
         )  # fmt: skip
@@ -111,7 +112,8 @@ def time_of(job: Job) -> dict | None:
         for kind in WAITS
     }
     by_seconds = sorted(calls.items(), key=lambda c: -c[1]["seconds"])
-    sums = {key: sum(r[key] for r in ranks) for key in ("mpi_s", "outside_s", "polling_s", "moving_s")}
+    kinds = ("mpi_s", "outside_s", "polling_s", "moving_s", "without_processor_s")
+    sums = {key: sum(r[key] for r in ranks) for key in kinds}
     wall = max(r["wall_s"] for r in ranks)
     named = [{"call": name} | sums_of for name, sums_of in by_seconds]
     return {"wall_s": wall, "measured_ranks": len(ranks), **sums, "waits": waits, "calls": named, "ranks": ranks}

@@ -91,13 +91,19 @@ std::string times_json(const p2p::AccountShm& account, uint64_t ns) {
     calls += std::string(calls.empty() ? "" : ",") + R"({"call":"MPI_)" + kFunctionNames[i] + R"(","calls":)" +
              std::to_string(f.times) + R"(,"seconds":)" + seconds(f.ticks) + "}";
   }
+  std::string waited;
   std::string waits;
   for (size_t i = 1; i < p2p::AccountShm::kWaits; ++i) {
     const p2p::TimedCount& w = account.waits[i];
     waits += std::string(waits.empty() ? "" : ",") + '"' + kWaits[i] + R"(":{"times":)" + std::to_string(w.times) +
              R"(,"seconds":)" + seconds(w.ticks) + "}";
   }
-  return std::string(R"({"wall_s":)") + wall + R"(,"calls":[)" + calls + R"(],"waits":{)" + waits + "}}";
+  if (const uint64_t delay_ns = account.run_delay_ns; delay_ns != 0) {
+    char text[48];
+    std::snprintf(text, sizeof text, ",\"without_processor_s\":%.6f", static_cast<double>(delay_ns) * 1e-9);
+    waited = text;
+  }
+  return std::string(R"({"wall_s":)") + wall + waited + R"(,"calls":[)" + calls + R"(],"waits":{)" + waits + "}}";
 }
 
 std::string date_now() {
@@ -221,6 +227,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
 
   rank_ = &rank;
   started_ns_ = os::now_ns();
+  delayed_ns_ = os::thread_run_delay_ns();
   timed_ = shim.times_calls;
   head_ = std::string("{\"schema\": 1, \"version\": \"" ZH_VERSION "\", \"host\": \"") + ZH_ABI_NAME +
           "\",\n\"host_version\": " + json_text(host_version()) + ",\n\"started\": \"" + date_now() +
@@ -420,6 +427,7 @@ void Statistics::finish(MPI_Comm world) {
   const bool somebody_died = dead() != 0;
   if (!somebody_died) {
     rank_->account().end.set(kFinalized);
+    rank_->account().run_delay_ns.set(os::thread_run_delay_ns() - delayed_ns_);
     finish_timeline(world);
   } else if (writes_now()) {
     write_timeline();

@@ -55,6 +55,7 @@ class Statistics {
   bool in_place_ = false;      ///< the file is no regular one: written once, as it is
   std::string trace_;          ///< the file of timelines; "": there is none
   uint64_t started_ns_ = 0;
+  uint64_t delayed_ns_ = 0;  ///< until then
   uint64_t start_ticks_ = 0;  ///< both clocks at the moment that is 0 there
   uint64_t start_ns_ = 0;
   bool timed_ = false;  ///< functions and waits are

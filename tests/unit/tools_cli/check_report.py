@@ -227,6 +227,8 @@ class Sentences(InFolder):
         self.assertRegex(
             said[1], r"other programs wanted the processor of 2 ranks \(2 times\) and a peer .* \(8 times\)"
         )
+        said = self.lines(self.changed(lambda rank: rank["time"].update(without_processor_s=2.0 + rank["rank"])))
+        self.assertRegex(said.splitlines()[1], r"no processor for 3\.50 s in the mean, rank 3 the longest \(5\.00 s\)")
 
     def test_large_messages_copied_twice_are_no_fault_where_others_went_straight(self):
         def change(rank):
