@@ -58,9 +58,9 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_763,
-    "lines of tools": 11_970,
-    "lines of tests": 61_450,
+    "lines of src": 47_800,
+    "lines of tools": 11_986,
+    "lines of tests": 61_490,
     "lines of bench": 6_165,
     "lines of dev": 4_230,
     "lines of kernel": 1_466,

@@ -62,9 +62,10 @@ struct ActivityShm {
   static constexpr size_t kWords = sizeof(Activity) / sizeof(uint64_t);
   alignas(kPairBytes) Atomic<uint32_t> version;
   Atomic<uint32_t> host_call;
-  Atomic<uint64_t> host_ticks;  ///< when that began, in the owner's ticks
-  Atomic<uint64_t> polled_ns;   ///< CLOCK_MONOTONIC, when the program last polled in vain (one of some dozen polls)
-  Atomic<uint64_t> polls_ns;    ///< ... and since when none of its polls has moved anything
+  Atomic<uint64_t> host_ticks;   ///< when that began, in the owner's ticks
+  Atomic<uint64_t> polled_ns;    ///< CLOCK_MONOTONIC, when the program last polled in vain (one of some dozen polls)
+  Atomic<uint64_t> polls_ns;     ///< ... and since when none of its polls has moved anything
+  Atomic<uint64_t> poll_gap_ns;  ///< ... between the latest two of those that tell; 0: there was but one
   Atomic<uint64_t> words[kWords];
 
   void tell(const Activity& now) {
@@ -76,6 +77,7 @@ struct ActivityShm {
   }
   void polled(uint64_t since_ns, uint64_t now_ns) {
     polls_ns.store_relaxed(since_ns);
+    poll_gap_ns.store_relaxed(since_ns == now_ns ? 0 : now_ns - polled_ns.load_relaxed());
     polled_ns.store_relaxed(now_ns);
   }
   void enter_host(uint16_t function, uint64_t now_ticks) {

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
@@ -53,21 +52,15 @@ struct TimelineShm {
     for (size_t i = 0; i < kWords; ++i) words[n % kEvents][i].store_release(told[i]);  // TN0 -> TN1: that n are written
     written.store_release(n + 1);                                                      // TN2 -> TN3: the event
   }
-  /// The latest ones, the oldest first, and how many there were before these.
-  [[nodiscard]] std::vector<Event> latest(uint64_t* before) const {
-    const uint64_t end = written.load_acquire();  // TN3 <- TN2
-    const uint64_t first = end - std::min(end, kEvents - 1);
-    std::vector<Event> events;
-    for (uint64_t n = first; n < end; ++n) {
-      std::array<uint64_t, kWords> seen;
-      for (size_t i = 0; i < kWords; ++i) seen[i] = words[n % kEvents][i].load_acquire();  // TN1 <- TN0
-      events.push_back(std::bit_cast<Event>(seen));
-    }
-    // Without what has been written over meanwhile, or is just being.
-    const uint64_t kept = std::min(end, std::max(first + kEvents - 1, written.load_relaxed()) - (kEvents - 1));
-    events.erase(events.begin(), events.begin() + static_cast<ptrdiff_t>(kept - first));
-    *before = kept;
-    return events;
+  /// How many have been told: event n is there if it is less, and at least first_of() that.
+  [[nodiscard]] uint64_t told() const { return written.load_acquire(); }  // TN3 <- TN2
+  [[nodiscard]] static uint64_t first_of(uint64_t told) { return told - std::min(told, kEvents - 1); }
+  /// False once it has been written over, or is just being.
+  [[nodiscard]] bool read(uint64_t n, Event* out) const {
+    std::array<uint64_t, kWords> seen;
+    for (size_t i = 0; i < kWords; ++i) seen[i] = words[n % kEvents][i].load_acquire();  // TN1 <- TN0
+    *out = std::bit_cast<Event>(seen);
+    return written.load_relaxed() < n + kEvents;
   }
 };
 static_assert(kShmSafe<TimelineShm> && sizeof(Event) % sizeof(uint64_t) == 0);

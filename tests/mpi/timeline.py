@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,9 +48,9 @@ WAYS = {"inline", "eager", "cells", "cma", "ko", "mapped", "self", "host"}
 Tally = dict[tuple[int, str], tuple[int, int]]  # messages and bytes by rank and way
 
 
-def run(host, folder: Path, *words: str, options: tuple[str, ...] = ()) -> Outcome:
+def run(host, folder: Path, *words: str, options: tuple[str, ...] = (), **env: str) -> Outcome:
     zerohop = [str(ZEROHOP.command), "run", "--trace", str(folder / "t.json"), *options]
-    outcome = launch(host, Placement(RANKS), [*zerohop, str(binary_of(host, SOURCE)), *words], TIMEOUT_S)
+    outcome = launch(host, Placement(RANKS), [*zerohop, str(binary_of(host, SOURCE)), *words], TIMEOUT_S, **env)
     expect(not outcome.timed_out and (outcome.code == 0) != (words in (("abort",), ("kill",))), outcome.tail())
     return outcome
 
@@ -201,6 +202,24 @@ def what_cannot_be_written_is_told(host, folder: Path) -> None:
     expect("cannot write the timeline" in outcome.output, outcome.tail())
 
 
+def what_is_no_file_stays(host, folder: Path) -> None:
+    (folder / "t.json").mkdir()
+    outcome = run(host, folder)
+    expect("no timeline: " in outcome.output and (folder / "t.json").is_dir(), outcome.tail())
+    (folder / "t.json").rmdir()
+    (folder / "target").write_text("an older job's")
+    (folder / "t.json").symlink_to("target")
+    run(host, folder)
+    expect((folder / "t.json").is_symlink() and lost(read(folder)) == [0] * RANKS, "a link does not stay one")
+
+
+def numbers_have_a_point_in_every_locale(host, folder: Path) -> None:
+    made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], check=False)
+    expect((folder / "de_DE.UTF-8").is_dir(), f"localedef made no locale: {made}")
+    run(host, folder, LOCPATH=str(folder), LC_ALL="de_DE.UTF-8")
+    expect(lost(read(folder)) == [0] * RANKS and counted(folder, "sent"), "not read")
+
+
 CASES = (
     everything_is_told,
     the_latest_are_kept,
@@ -208,6 +227,8 @@ CASES = (
     abort_leaves_a_file,
     a_killed_rank_breaks_no_file,
     what_cannot_be_written_is_told,
+    what_is_no_file_stays,
+    numbers_have_a_point_in_every_locale,
 )
 
 
@@ -216,7 +237,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="zh timeline ") as folder:
             case(host, Path(folder))
 
-    return run_cases(__doc__, ZEROHOP, CASES, run_in_folder, lambda case: "")
+    def why_not(case) -> str:
+        made = shutil.which("localedef") and Path("/usr/share/i18n/locales/de_DE").exists()
+        return "no localedef" if case is numbers_have_a_point_in_every_locale and not made else ""
+
+    return run_cases(__doc__, ZEROHOP, CASES, run_in_folder, why_not)
 
 
 if __name__ == "__main__":

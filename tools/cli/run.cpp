@@ -113,24 +113,39 @@ void start_watcher(const std::string& patience) {
   if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
 }
 
-/// Has the statistics of a report or trace written: to the user's file if there is one, else to one beside the page or
-/// the trace. False (after a message) if that will be several, or the trace itself.
+bool are_one_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  return !a.empty() && !b.empty() && fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
+}
+
+/// Where the statistics of a report or trace are to lie, if the user has not said: beside the page, else the trace.
+std::string beside(const RunArguments& arguments) {
+  namespace fs = std::filesystem;
+  std::string file;
+  if (!arguments.report.empty()) file = fs::path(arguments.report).replace_extension(".json").string();
+  if (!file.empty() && !are_one_file(file, arguments.trace)) return file;
+  file = fs::path(arguments.trace).replace_extension(".stats.json").string();
+  for (size_t at = 0; (at = file.find('%', at)) != std::string::npos; at += 2) file.insert(at, 1, '%');
+  return file;
+}
+
+/// Has the statistics of a report or trace written. False (after a message) if one file would be two things.
 bool ask_for_files(const RunArguments& arguments, Options* options) {
   if (arguments.report.empty() && arguments.trace.empty()) return true;
-  namespace fs = std::filesystem;
   std::string file = options->get_text(Opt::kStats);
-  if (file.empty() && !arguments.report.empty()) file = fs::path(arguments.report).replace_extension(".json").string();
-  if (file.empty()) file = fs::path(arguments.trace).replace_extension(".stats.json").string();
+  if (file.empty()) file = beside(arguments);
+  std::string why;
   if (!arguments.report.empty() && file.find('%') != std::string::npos) {
-    run_says("--report wants statistics in one file, without a %: " + file);
-    return false;
+    why = "--report wants statistics in one file, without a %: " + file;
+  } else if (are_one_file(file, arguments.trace)) {
+    why = "the statistics would be in the file of --trace: " + file;
+  } else if (are_one_file(arguments.report, arguments.trace)) {
+    why = "the page would be in the file of --trace: " + arguments.trace;
+  } else if (arguments.trace.find_first_of(",;") != std::string::npos) {
+    why = "--trace: a setting cannot hold a , or ; of a name: " + arguments.trace;
   }
-  if (!arguments.trace.empty() &&
-      fs::absolute(file).lexically_normal() == fs::absolute(arguments.trace).lexically_normal()) {
-    run_says("the statistics would be in the file of --trace: " + file);
-    return false;
-  }
-  return options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&
+  if (!why.empty()) run_says(why);
+  return why.empty() && options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&
          options->set("stats_time", "1", Source::kCommandLine).ok() &&
          (arguments.trace.empty() || options->set("trace", arguments.trace, Source::kCommandLine).ok());
 }
@@ -191,6 +206,11 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
   if (!arguments.report.empty() && why_not.empty()) {
     start_reporter(arguments.report, options.get_text(Opt::kStats), arguments.trace);
   }
+  // Where no new one comes, none is seen; rank 0 writes it at the end.
+  std::error_code ignored;
+  const bool is_file =
+      std::filesystem::symlink_status(arguments.trace, ignored).type() == std::filesystem::file_type::regular;
+  if (launched_rank() == 0 && why_not.empty() && is_file) std::filesystem::remove(arguments.trace, ignored);
   const int error = os::execute(path, command);
   run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;

@@ -13,7 +13,7 @@
 namespace zh::tools::top {
 namespace {
 
-/// A rank polls as long as no more than this passes between polls that tell of it.
+/// A rank polls as long as no more than this, and twice what passed before, passes between polls that tell of it.
 constexpr uint64_t kPollsWithinNs = 1'000'000'000;
 
 uint64_t part_head_bytes(const node::HeaderShm& header) {
@@ -165,7 +165,8 @@ void Job::look_at(uint32_t index, RankLook* out) const {
   } else if (out->wait.waits != Waits::kNot) {
     out->state = RankState::kWaiting;
     out->call = name_of_call(out->wait.call);
-  } else if (const uint64_t last = part.activity.polled_ns.load_relaxed(); last + kPollsWithinNs > os::now_ns()) {
+  } else if (const uint64_t last = part.activity.polled_ns.load_relaxed();
+             last + kPollsWithinNs + 2 * part.activity.poll_gap_ns.load_relaxed() > os::now_ns()) {
     out->state = RankState::kPolling;
     out->polls_ns = last - std::min(last, part.activity.polls_ns.load_relaxed());
   }

@@ -118,15 +118,18 @@ def main() -> int:
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
+    code = 0
     if arguments.trace:
         sections.insert(1, timeline_section(arguments.trace))
+        if not sections[1]["pictures"]:
+            code = refuse("report", f"no timeline: {sections[1]['notes'][0]}", 2)
     if arguments.json:
         print(json.dumps(summary, indent=1))
     else:
         print(text.wrapped(about(summary["job"]), width), text.numbered(lines, width), sep="\n")
     if arguments.text:
         print(*(section_text(s, width) for s in sections), sep="\n")
-    code = write_pictures("report", sections, {"svg": arguments.svg, "png": arguments.png})
+    code = write_pictures("report", sections, {"svg": arguments.svg, "png": arguments.png}) or code
     output = arguments.output
     if output is None and not (arguments.text or arguments.json):
         output = Path(Path(arguments.files[0]).with_suffix(".html").name)

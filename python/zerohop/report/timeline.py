@@ -60,7 +60,7 @@ def timeline_section(path: Path) -> dict:
     try:
         trace = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as why:
-        return section("timeline", TITLE, "", notes=(f"There is none: {getattr(why, 'strerror', why)}: {path}",))
+        return section("timeline", TITLE, "", notes=(f"{path}: {getattr(why, 'strerror', why)}.",))
     events = rows(trace if isinstance(trace, dict) else {}, "traceEvents")
     calls, messages = of_category(events, "call", "collective"), flights(events)
     if not calls:

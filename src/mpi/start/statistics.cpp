@@ -60,6 +60,14 @@ std::string json_text(const std::string& text) {
   return out + '"';
 }
 
+std::string decimal(int64_t units, int digits) {
+  std::string text = std::to_string(units < 0 ? -units : units);
+  const auto most = static_cast<size_t>(digits) + 1;
+  if (text.size() < most) text.insert(0, most - text.size(), '0');
+  text.insert(text.size() - most + 1, ".");
+  return units < 0 ? "-" + text : text;
+}
+
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
@@ -72,18 +80,15 @@ constexpr uint64_t kFinalized = 1;
 constexpr uint64_t kAborted = uint64_t{1} << 32;  // with the code in the lower half
 constexpr uint64_t kTold = uint64_t{1} << 33;     // and that is in the file
 
+std::string seconds_of(uint64_t ns) { return decimal(static_cast<int64_t>(ns / 1000), 6); }
 std::string seconds(uint64_t ticks) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6f", static_cast<double>(ticks) / os::ticks_per_us() * 1e-6);
-  return text;
+  return decimal(static_cast<int64_t>(static_cast<double>(ticks) / os::ticks_per_us()), 6);
 }
 
 /// The time in functions and in waits, of a rank that has been counting for so long.
 std::string times_json(const p2p::AccountShm& account, uint64_t ns) {
   constexpr const char* kWaits[p2p::AccountShm::kWaits] = {
       "", "in_host", "untold", "for_message", "for_receive", "for_members"};
-  char wall[32];
-  std::snprintf(wall, sizeof wall, "%.6f", static_cast<double>(ns) * 1e-9);
   std::string calls;
   for (size_t i = 0; i < kFunctions; ++i) {
     const p2p::TimedCount& f = account.functions[i + 1];
@@ -98,12 +103,9 @@ std::string times_json(const p2p::AccountShm& account, uint64_t ns) {
     waits += std::string(waits.empty() ? "" : ",") + '"' + kWaits[i] + R"(":{"times":)" + std::to_string(w.times) +
              R"(,"seconds":)" + seconds(w.ticks) + "}";
   }
-  if (const uint64_t delay_ns = account.run_delay_ns; delay_ns != 0) {
-    char text[48];
-    std::snprintf(text, sizeof text, ",\"without_processor_s\":%.6f", static_cast<double>(delay_ns) * 1e-9);
-    waited = text;
-  }
-  return std::string(R"({"wall_s":)") + wall + waited + R"(,"calls":[)" + calls + R"(],"waits":{)" + waits + "}}";
+  if (account.run_delay_ns != 0) waited = ",\"without_processor_s\":" + seconds_of(account.run_delay_ns);
+  return std::string(R"({"wall_s":)") + seconds_of(ns) + waited + R"(,"calls":[)" + calls + R"(],"waits":{)" + waits +
+         "}}";
 }
 
 std::string date_now() {
@@ -248,8 +250,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
     rank_ = nullptr;
     return false;
   }
-  if (is_stream(trace) && world_rank == 0) std::fputs("zerohop: no timeline, which wants a file\n", stderr);
-  if (errors[0] == 0) start_timeline(world, trace.empty() || is_stream(trace) ? "" : absolute(trace));
+  if (errors[0] == 0) start_timeline(world, world_rank == 0 && !trace.empty() ? absolute(trace) : "");
   // Where all have one file, the first rank writes it while it lives, then the second.
   const node::Node& node = rank.node();
   const bool may_write = each_its_own_ || (node.node_of(0) == node.node_of(world_rank) && node.self() < kWatchers);
@@ -428,9 +429,6 @@ void Statistics::finish(MPI_Comm world) {
   if (!somebody_died) {
     rank_->account().end.set(kFinalized);
     rank_->account().run_delay_ns.set(os::thread_run_delay_ns() - delayed_ns_);
-    finish_timeline(world);
-  } else if (writes_now()) {
-    write_timeline();
   }
   const std::string mine = with_calls(rank_->stats_json(), rank_->account());
   int error = 0;
@@ -461,6 +459,11 @@ void Statistics::finish(MPI_Comm world) {
     }
   }
   if (error != 0) complain(error);
+  if (!somebody_died) {
+    finish_timeline(world);
+  } else if (writes_now()) {
+    write_timeline();
+  }
   rank_ = nullptr;
 }
 

@@ -14,6 +14,8 @@ namespace zh::mpi {
 
 /// As a JSON string; what is not UTF-8 becomes the character for that.
 std::string json_text(const std::string& text);
+/// `units` of 10^-digits, whatever the locale of the program.
+std::string decimal(int64_t units, int digits);
 
 class Statistics {
  public:
@@ -42,10 +44,10 @@ class Statistics {
   void complain(int error) const;
 
   // timeline.cpp
-  void start_timeline(MPI_Comm world, const std::string& path);
+  void start_timeline(MPI_Comm world, const std::string& wanted);
   void finish_timeline(MPI_Comm world);
   void write_timeline();
-  [[nodiscard]] std::string events_of_node() const;
+  bool write_events(const std::string& file, bool begins, bool ends) const;
 
   engine::Rank* rank_ = nullptr;
   std::string name_;           ///< of the file, with %r and %p
@@ -54,8 +56,9 @@ class Statistics {
   bool each_its_own_ = false;  ///< each rank has a file of its own
   bool in_place_ = false;      ///< the file is no regular one: written once, as it is
   std::string trace_;          ///< the file of timelines; "": there is none
+  std::string draft_;          ///< what all nodes write, before it is that
   uint64_t started_ns_ = 0;
-  uint64_t delayed_ns_ = 0;  ///< until then
+  uint64_t delayed_ns_ = 0;   ///< until then
   uint64_t start_ticks_ = 0;  ///< both clocks at the moment that is 0 there
   uint64_t start_ns_ = 0;
   bool timed_ = false;  ///< functions and waits are

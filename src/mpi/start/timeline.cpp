@@ -1,12 +1,13 @@
 // The file of the setting trace: the latest calls and messages of each rank (p2p/timeline.h) in the trace-event format
 // of Chrome and Perfetto (docs/user/timeline.md). Written at the moments at which the statistics are.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <filesystem>
 #include <map>
-#include <vector>
 
 #include "engine/rank.h"
 #include "mpi/coll/call_counts.h"
@@ -28,15 +29,24 @@ const std::string kHead =
     "\"}}";
 const std::string kTail = "\n]}\n";
 
+constexpr uint64_t kMostEvents = uint64_t{1} << 20;  // of a job, as long as each rank has
+constexpr uint64_t kLeastEvents = 1024;
+constexpr size_t kFlushBytes = size_t{64} << 10;
+
 /// The events of ranks as text: calls are slices, messages points in them with an arrow from send to receive, and what
 /// both ends move is told again as a span of time.
 struct Writer {
   const engine::Rank& rank;
+  std::FILE* file;
   uint64_t start_ticks;
   double ns_per_tick;
   int pid = 0;  ///< the rank of the world
   std::string text = {};
 
+  void flush() {
+    std::fwrite(text.data(), 1, text.size(), file);  // an error shows when the file is closed
+    text.clear();
+  }
   [[gnu::format(printf, 2, 3)]] void print(const char* format, ...) {
     char line[256];
     va_list values;
@@ -45,14 +55,14 @@ struct Writer {
     va_end(values);
     text += line;
   }
-  /// In microseconds, of whole nanoseconds.
-  [[nodiscard]] double us(uint64_t ticks) const {
-    return std::round(static_cast<double>(static_cast<int64_t>(ticks - start_ticks)) * ns_per_tick) / 1000;
+  [[nodiscard]] int64_t ns(uint64_t ticks) const {
+    return std::llround(static_cast<double>(static_cast<int64_t>(ticks - start_ticks)) * ns_per_tick);
   }
   void begin(const char* phase, int thread, uint64_t ticks, const char* category, const std::string& name) {
-    text += ",\n";
-    print(R"({"ph":"%s","pid":%d,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s")", phase, pid, thread, us(ticks), category,
-          name.c_str());
+    print(
+        ",\n"
+        R"({"ph":"%s","pid":%d,"tid":%d,"ts":%s,"cat":"%s","name":"%s")",
+        phase, pid, thread, decimal(ns(ticks), 3).c_str(), category, name.c_str());
   }
   void arguments(const Event& e) {
     const std::string comm = rank.name_of_context(e.context);
@@ -63,7 +73,7 @@ struct Writer {
     const bool is_collective = collective.end_ticks >= e.begin_ticks;
     begin("X", thread, e.begin_ticks, is_collective ? "collective" : "call",
           std::string("MPI_") + kFunctionNames[e.function - 1]);
-    print(R"(,"dur":%.3f)", us(e.end_ticks) - us(e.begin_ticks));
+    text += R"(,"dur":)" + decimal(ns(e.end_ticks) - ns(e.begin_ticks), 3);
     if (is_collective) arguments(collective);
     if (is_collective) print(R"(,"by":"%s"})", served_by(collective.key).c_str());
     text += '}';
@@ -94,14 +104,20 @@ struct Writer {
   void add_rank(uint32_t index) {
     const Offset offset = rank.account(index).timeline_at();
     if (offset == kNoOffset) return;
-    uint64_t lost = 0;
-    const std::vector<Event> events = at<p2p::TimelineShm>(rank.node().base(), offset)->latest(&lost);
+    const auto* timeline = at<p2p::TimelineShm>(rank.node().base(), offset);
+    const uint64_t most = std::max(kMostEvents / static_cast<uint64_t>(rank.node().world_size()), kLeastEvents);
+    const uint64_t told = timeline->told();
+    const uint64_t first = std::max(p2p::TimelineShm::first_of(told), told - std::min(told, most));
     pid = rank.node().world_rank(index);
-    text += ",\n";
-    print(R"({"ph":"M","pid":%d,"name":"process_name","args":{"name":"rank %d","events":%zu,"lost":%)" PRIu64 "}}", pid,
-          pid, events.size(), lost);
+    print(
+        ",\n"
+        R"({"ph":"M","pid":%d,"name":"process_name","args":{"name":"rank %d","events":%)" PRIu64 R"(,"lost":%)" PRIu64
+        "}}",
+        pid, pid, told - first, first);
     std::map<uint32_t, std::pair<int, Event>> threads;  // their numbers, and what their latest collective was
-    for (const Event& e : events) {
+    for (uint64_t n = first; n < told; ++n) {
+      Event e;
+      if (!timeline->read(n, &e)) continue;  // of a job that goes on
       auto& [thread, collective] = threads.try_emplace(e.thread, threads.size(), Event{}).first->second;
       if (e.kind == Kind::kCollective) {
         collective = e;
@@ -110,64 +126,82 @@ struct Writer {
       } else {
         message(thread, e);
       }
+      if (text.size() > kFlushBytes) flush();
     }
+    flush();
   }
 };
 
-/// `mode` "r+": to what another rank has written. Tells what is wrong.
-bool append(const std::string& path, const char* mode, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), mode);
-  bool good = file != nullptr && std::fseek(file, 0, SEEK_END) == 0;
-  good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = (file == nullptr || std::fclose(file) == 0) && good;
-  if (!good) std::fprintf(stderr, "zerohop: cannot write the timeline: %s: %m\n", path.c_str());
-  return good;
+/// "" (after a line) if nothing can be written there, or what would be lost; else where a link leads to.
+std::string usable(const std::string& path, const std::string& statistics) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status is = fs::status(path, ignored);
+  const bool is_file = fs::is_regular_file(is);
+  const char* why = path == statistics           ? "the statistics are in that file"
+                    : is_file || !fs::exists(is) ? ""
+                                                 : "no file";
+  if (*why != '\0') std::fprintf(stderr, "zerohop: no timeline: %s: %s\n", path.c_str(), why);
+  if (*why != '\0') return "";
+  return is_file && fs::is_symlink(path, ignored) ? fs::canonical(path, ignored).string() : path;
+}
+
+void complain_of(const std::string& path) {
+  std::fprintf(stderr, "zerohop: cannot write the timeline: %s: %m\n", path.c_str());
+  std::remove(path.c_str());  // a part of it would only take the room
 }
 
 }  // namespace
 
-void Statistics::start_timeline(MPI_Comm world, const std::string& path) {
-  trace_ = path;
-  int bytes = static_cast<int>(path.size());
-  host.Bcast(&bytes, 1, MPI_INT, 0, world);
-  trace_.resize(static_cast<size_t>(bytes));
-  host.Bcast(trace_.data(), bytes, MPI_BYTE, 0, world);
+void Statistics::start_timeline(MPI_Comm world, const std::string& wanted) {
+  const node::Node& node = rank_->node();
+  const bool first = node.world_rank(node.self()) == 0;
+  if (!wanted.empty()) trace_ = usable(wanted, path_);
+  int words[] = {static_cast<int>(trace_.size()), static_cast<int>(os::process_id())};
+  host.Bcast(words, 2, MPI_INT, 0, world);
+  trace_.resize(static_cast<size_t>(words[0]));
+  host.Bcast(trace_.data(), words[0], MPI_BYTE, 0, world);
   if (trace_.empty()) return;
-  if (rank_->node().world_rank(rank_->node().self()) == 0 && append(trace_ + ".part", "w", "")) {
-    std::remove((trace_ + ".part").c_str());
-    std::remove(trace_.c_str());  // an older job's
-  }
+  draft_ = trace_ + "." + std::to_string(words[1]) + ".part";
+  if (first) std::remove(trace_.c_str());  // an older job's
   if (rank_->account().timeline_at() == kNoOffset) std::fprintf(stderr, "zerohop: no memory for a timeline\n");
   host.Barrier(world);
   start_ticks_ = os::ticks();
   start_ns_ = os::now_ns();
 }
 
-std::string Statistics::events_of_node() const {
+/// Of this node's ranks; behind what other nodes have written unless it `begins` the file.
+bool Statistics::write_events(const std::string& name, bool begins, bool ends) const {
+  std::FILE* const file = std::fopen(name.c_str(), begins ? "w" : "r+");
+  if (file == nullptr || std::fseek(file, 0, SEEK_END) != 0) return false;
+  if (begins) std::fwrite(kHead.data(), 1, kHead.size(), file);
   const auto ns = static_cast<double>(os::now_ns() - start_ns_);
-  Writer writer{*rank_, start_ticks_, ns / static_cast<double>(os::ticks() - start_ticks_)};
+  Writer writer{*rank_, file, start_ticks_, ns / static_cast<double>(os::ticks() - start_ticks_)};
   for (uint32_t i = 0; i < rank_->node().size(); ++i) writer.add_rank(i);
-  return writer.text;
+  if (ends) std::fwrite(kTail.data(), 1, kTail.size(), file);
+  const bool failed = std::ferror(file) != 0;
+  return std::fclose(file) == 0 && !failed;
 }
 
 void Statistics::finish_timeline(MPI_Comm world) {
   if (trace_.empty()) return;
   const node::Node& node = rank_->node();
   const int self = node.world_rank(node.self());
-  const std::string draft = trace_ + ".part";
-  for (int n = 0; n < node.nodes(); ++n) {
-    host.Barrier(world);  // nobody tells anything any more, and the nodes before have written
-    if (node.self() != 0 || static_cast<int>(node.node_of(self)) != n) continue;
-    append(draft, n == 0 ? "w" : "r+", (n == 0 ? kHead : "") + events_of_node());
+  int good = 1;
+  for (int n = 0; n < node.nodes(); ++n) {  // nobody tells anything any more, and the nodes before have written
+    host.Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, world);
+    if (good == 0 || node.self() != 0 || static_cast<int>(node.node_of(self)) != n) continue;
+    good = write_events(draft_, n == 0, n + 1 == node.nodes()) ? 1 : 0;
+    if (good == 0) complain_of(draft_);
   }
-  host.Barrier(world);
-  if (self == 0 && append(draft, "r+", kTail)) std::rename(draft.c_str(), trace_.c_str());
+  host.Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, world);
+  if (self == 0 && good != 0 && std::rename(draft_.c_str(), trace_.c_str()) != 0) complain_of(draft_);
 }
 
 void Statistics::write_timeline() {
   const std::string draft = trace_ + "." + std::to_string(os::thread_id()) + ".part";
-  if (!trace_.empty() && append(draft, "w", kHead + events_of_node() + kTail))
-    std::rename(draft.c_str(), trace_.c_str());
+  if (trace_.empty()) return;
+  if (!write_events(draft, true, true) || std::rename(draft.c_str(), trace_.c_str()) != 0) complain_of(draft);
 }
 
 }  // namespace zh::mpi

@@ -1,4 +1,5 @@
 // What tests/mpi/timeline.py looks at: program usual | many N | kill | abort. Four ranks.
+#include <locale.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ static void exchange(MPI_Comm comm, int rank, int size) {
 }
 
 int main(int argc, char** argv) {
+  setlocale(LC_ALL, "");
   int rank = 0, size = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

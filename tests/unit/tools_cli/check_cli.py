@@ -76,7 +76,16 @@ class Cli(Case):
             self.assertTrue(link.is_symlink(), "only a file of an older job goes")
             r = self.run_("--trace", f"{folder}/t.json", *words)
             self.assertEqual(r.stdout, f"yes {folder}/t.stats.json stats_time=1,trace={folder}/t.json -- x\n")
-        self.assertEqual(self.run_("-o", "STATS=./t.json", "--trace", "t.json", "true").returncode, 2)
+            r = self.run_("--trace", f"{folder}/t%.json", "--report", page.replace("job", "t%"), *words)
+            self.assertEqual(r.returncode, 2, "a report is of one file")
+            r = self.run_("--trace", f"{folder}/job.json", "--report", page, *words)
+            self.assertEqual(r.stdout, f"yes {folder}/job.stats.json stats_time=1,trace={folder}/job.json -- x\n")
+            Path(folder, "old.json").write_text("an older job's")
+            self.run_("--trace", f"{folder}/old.json", *words)
+            self.assertFalse(Path(folder, "old.json").exists(), "who leaves none leaves no older one")
+        for wrong in (("-o", "STATS=./t.json", "--trace", "t.json"), ("--trace", "t.html", "--report", "t.html"),
+                      ("--trace", "a,b.json")):  # fmt: skip
+            self.assertEqual(self.run_(*wrong, "true").returncode, 2, wrong)
         r = self.run_("-o", "STATS=s-%r.json", "--report", "job.html", "true")
         self.assertEqual(r.returncode, 2)
         self.assertIn("without a %: s-%r.json", r.stderr)
