@@ -173,14 +173,15 @@ void Statistics::start_timeline(MPI_Comm world, const std::string& wanted) {
 /// Of this node's ranks; behind what other nodes have written unless it `begins` the file.
 bool Statistics::write_events(const std::string& name, bool begins, bool ends) const {
   std::FILE* const file = std::fopen(name.c_str(), begins ? "w" : "r+");
-  if (file == nullptr || std::fseek(file, 0, SEEK_END) != 0) return false;
+  if (file == nullptr) return false;
+  bool good = std::fseek(file, 0, SEEK_END) == 0;
   if (begins) std::fwrite(kHead.data(), 1, kHead.size(), file);
   const auto ns = static_cast<double>(os::now_ns() - start_ns_);
   Writer writer{*rank_, file, start_ticks_, ns / static_cast<double>(os::ticks() - start_ticks_)};
   for (uint32_t i = 0; i < rank_->node().size(); ++i) writer.add_rank(i);
   if (ends) std::fwrite(kTail.data(), 1, kTail.size(), file);
-  const bool failed = std::ferror(file) != 0;
-  return std::fclose(file) == 0 && !failed;
+  good = std::ferror(file) == 0 && good;
+  return std::fclose(file) == 0 && good;
 }
 
 void Statistics::finish_timeline(MPI_Comm world) {
