@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/atomic.h"
+#include "engine/rank.h"
 #include "mpi/entry/host.h"
 
 namespace zh::mpi {

@@ -2,6 +2,7 @@
 // label not-emulated: ForkClients|ForkHabit|Ways/Forks
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <memory>
