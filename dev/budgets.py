@@ -121,13 +121,13 @@ def rows_of(host: str, found: dict[tuple[str, int], Count]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.bytes, row.call))
 
 
-def measure(host, profiles: Path | None, **more: str) -> list[Row]:
+def measure(host, profiles: Path | None, *arguments: str, **more: str) -> list[Row]:
     """One job."""
     with tempfile.TemporaryDirectory(prefix="zh-budgets-") as name:
         folder = Path(name)
         page = folder / "page"
         page.write_bytes(bytes(PAGE_BYTES))
-        program = [binary_of(host, SOURCE), str(page)]
+        program = [binary_of(host, SOURCE), str(page), *arguments]
         command = ["valgrind", *VALGRIND, f"--callgrind-out-file={folder}/counts.%p", *program]
         env = {**SETTINGS, "ZEROHOP_CACHE": str(folder / "cache"), **more}
         outcome = launch(host, Placement(2), command, TIMEOUT_S, ZEROHOP, **env)
@@ -150,6 +150,11 @@ def stats_time(host) -> list[Row]:
     off, on = (measure(host, None, ZEROHOP_CONFIG=f"stats_time={n},{usual}", **stats) for n in (0, 1))
     return [Row(a.host, f"stats_time: {a.call}", a.bytes, round(b.instructions - a.instructions, 1))
             for a, b in zip(off, on, strict=True) if a.bytes == min(row.bytes for row in off)]  # fmt: skip
+
+
+def threads(host) -> list[Row]:
+    """Of a job in which several threads may call at once."""
+    return [dataclasses.replace(row, call=f"threads: {row.call}") for row in measure(host, None, "threads")]
 
 
 # ---- the table
@@ -275,7 +280,9 @@ def main() -> int:
             skipped += 1
             continue
         try:
-            rows += measure(host, arguments.profiles) + (stats_time(host) if name == HOSTS[0] else [])
+            rows += measure(host, arguments.profiles)
+            if name == HOSTS[0]:
+                rows += stats_time(host) + threads(host)
         except NotCounted as problem:
             print(f"failed: {name}: {problem}")
             failed += 1

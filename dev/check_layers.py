@@ -58,11 +58,11 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_800,
+    "lines of src": 48_390,
     "lines of tools": 11_986,
-    "lines of tests": 61_492,
+    "lines of tests": 61_755,
     "lines of bench": 6_165,
-    "lines of dev": 4_230,
+    "lines of dev": 4_235,
     "lines of kernel": 1_466,
     "lines of python": 6_118,
     "words of pages": 39_700,

@@ -57,11 +57,12 @@ void copy_streaming(void* dst, const void* src, size_t n);
 
 }  // namespace detail
 
-/// Copies n <= kSmallBytes bytes, inline and with few branches. The ranges must not overlap.
-inline void copy_small(void* dst, const void* src, size_t n) {
+/// Copies n <= kSmallBytes bytes, with few branches. The ranges must not overlap.
+[[gnu::always_inline]] inline void copy_in_line(void* dst, const void* src, size_t n) {
   auto* d = static_cast<unsigned char*>(dst);
   const auto* s = static_cast<const unsigned char*>(src);
-  if (n > 16) {
+  if (n > 8) {
+    if (n <= 16) return detail::copy_pair<uint64_t>(d, s, n);
     if (n <= 32) return detail::copy_pair<detail::Vector16>(d, s, n);
     if (n > 64) {
       size_t i = 0;
@@ -75,11 +76,13 @@ inline void copy_small(void* dst, const void* src, size_t n) {
     detail::store(d + n - 32, detail::load<detail::Vector16>(s + n - 32));
     return detail::copy_pair<detail::Vector16>(d, s, n);
   }
-  if (n >= 8) return detail::copy_pair<uint64_t>(d, s, n);
   if (n >= 4) return detail::copy_pair<uint32_t>(d, s, n);
   if (n >= 2) return detail::copy_pair<uint16_t>(d, s, n);
   if (n == 1) *d = *s;
 }
+
+/// The same.
+inline void copy_small(void* dst, const void* src, size_t n) { copy_in_line(dst, src, n); }
 
 /// Copies n bytes; the ranges must not overlap. A non-temporal copy ends with a store fence, so a later release store
 /// publishes it. Below kLeastStreamedBytes both kinds are the same.

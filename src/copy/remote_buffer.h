@@ -38,17 +38,14 @@ struct RemoteBufferShm {
   [[nodiscard]] uint64_t end() const { return span >> kEdgeBits; }
   /// from <= kEdgeMax
   void set_span(uint64_t from, uint64_t end) { span = end << kEdgeBits | from; }
-  /// Contiguous memory of which nothing is mapped. Field by field: a whole description made elsewhere would be read
-  /// back in wider words than it was written in, which the processor waits for.
+  /// Contiguous memory of which nothing is mapped, which leaves the region's other fields without a meaning. Field by
+  /// field: a whole description made elsewhere would be read back in wider words than it was written in, which the
+  /// processor waits for.
   void set_private(const void* base, uint64_t size) {
     address = reinterpret_cast<uint64_t>(base);
     bytes = size;
     layout = kNoOffset;
-    epoch = 0;
-    region_fd = -1;
     region.region = 0;
-    region.generation = 0;
-    region.offset = 0;
     set_span(0, size);
   }
   /// Bytes [from, end) can be mapped under `with_epoch`.

@@ -26,28 +26,28 @@ constexpr uint32_t word(p2p::Helper state) { return static_cast<uint32_t>(state)
 /// The helper rests while its owner makes progress itself: Linux 6.18 leaves the machine's other processes without a
 /// CPU for seconds where some threads of a session yield, as waiting ranks do, and one wakes every half millisecond.
 /// An owner that leaves rouses it, at most once in a rest.
-void Rank::leave(Guard& guard) {
+void Rank::leave(OptionalLock& lock) {
   State& s = *state_;
   if (!s.endpoint->needs_turning()) return;
   s.left_ticks.store_relaxed(os::ticks());
   const bool rests = s.helper_rests.load_relaxed() != 0 && s.rouses.over(kRestNs / 1000.0);
-  if (rests || s.helper_wanted.load_relaxed() == 0) want_helper(guard);
+  if (rests || s.helper_wanted.load_relaxed() == 0) want_helper(lock);
 }
 
-void Rank::want_helper(Guard& guard) {
+void Rank::want_helper(OptionalLock& lock) {
   State& s = *state_;
-  start_helper(guard);
+  start_helper(lock);
   if (!s.has_helper) return;
   s.helper_wanted.store_relaxed(1);
   os::futex_wake(s.endpoint->part().state.helper, 1);
 }
 
-void Rank::start_helper(Guard& guard) {
+void Rank::start_helper(OptionalLock& lock) {
   State& s = *state_;
   if (s.has_helper || s.helper_failed) return;
   // From here on there are two threads in the engine.
-  s.enable_threads();
-  guard.take(s.mutex);
+  enable_threads();
+  lock.take(s.mutex);
   const auto body = [](void* rank) -> void* {
     static_cast<Rank*>(rank)->help();
     return nullptr;

@@ -15,7 +15,7 @@ namespace zh::engine {
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
   state_->active_collectives = std::make_shared<ActiveCollectives>(*this);
-  state_->posts_at_once = config.ablations.copier == p2p::Copier::kLater;
+  looks_first_ = config.ablations.copier != p2p::Copier::kLater;
   state_->oversubscribed = node.oversubscribed();
   state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
@@ -52,6 +52,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     // Where ranks outnumber CPUs every receiver lags because it is not running, and a second copy only delays it more.
     if (config.skew < 0 && node.oversubscribed()) endpoint.skew = 0;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
+    rank->endpoint_ = rank->state_->endpoint.get();
     if (status.ok()) rank->watch_memory();
   }
   if (Status s = rank->choose(world, status); !s.ok()) return s;
@@ -59,7 +60,12 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
   return kOk;
 }
 
-void Rank::enable_threads() { state_->enable_threads(); }
+void Rank::enable_threads() {
+  state_->threads = true;
+  mutex_ = &state_->mutex;
+  looks_first_ = false;
+  endpoint_->memory().lock_by(*mutex_);
+}
 
 Status Rank::open_internode(std::unique_ptr<Carrier> carrier) {
   if (carrier != nullptr) state_->internode.reset(new (std::nothrow) Internode(std::move(carrier), state_->threads));
@@ -104,9 +110,9 @@ struct Rank::Waiter {
 
 Result Rank::recv(const RecvArgs& args) {
   State& s = *state_;
-  if (!s.posts_at_once) {
+  if (looks_first_) {
     Result quick;
-    if (s.endpoint->receives().recv_now(args, &quick)) return quick;
+    if (endpoint_->recv_short<true>(args, &quick)) return quick;
     const auto tell = [&](p2p::Activity* out) { told(node_, args, out); };
     WaitScope scope(*this, tell);
     Waiter waiter{s, scope};
@@ -120,39 +126,28 @@ Result Rank::recv(const RecvArgs& args) {
   return result;
 }
 
-bool Rank::send_now(const SendArgs& args) {
-  Guard guard(*state_);
-  const bool sent = state_->endpoint->sends().send_now(args);
-  if (sent) leave(guard);
-  return sent;
-}
-
-bool Rank::recv_or_start(const RecvArgs& args, Result* out, Request** request) {
-  Guard guard(*state_);
-  p2p::Receiver& receives = state_->endpoint->receives();
-  if (receives.take_arrived(args, out)) return true;
-  *request = receives.irecv_posted(args);
-  leave(guard);
-  return false;
-}
-
 Request* Rank::isend(const SendArgs& args) {
   Guard guard(*state_);
-  Request* r = state_->endpoint->sends().isend(args);
+  Request* r = endpoint_->sends().isend(args);
   leave(guard);
   return r;
 }
 
 Request* Rank::irecv(const RecvArgs& args) {
   Guard guard(*state_);
-  Request* r = state_->endpoint->receives().irecv(args);
+  Request* r = endpoint_->receives().irecv(args);
   leave(guard);
   return r;
 }
 
-bool Rank::done(const Request* request) const {
-  // D1 -> D0: result and buffer after done.
-  return request->done.load_acquire() != 0;
+void Rank::release_locked(Request* request) {
+  Guard guard(*state_);
+  endpoint_->release(request);
+}
+
+Request* Rank::make_empty() {
+  Guard guard(*state_);
+  return endpoint_->make_empty();
 }
 
 uint64_t Rank::ended_requests() const { return state_->endpoint->ended_requests(); }
@@ -168,13 +163,6 @@ void Rank::wait(Request* request) {
   const auto told = [&](p2p::Activity* out) { tell(request, out); };
   WaitScope scope(*this, told);
   while (!done(request)) scope.pause();
-}
-
-const Result& Rank::result(const Request* request) const { return request->result; }
-
-void Rank::release(Request* request) {
-  Guard guard(*state_);
-  state_->endpoint->release(request);
 }
 
 void Rank::detach(Request* request) {

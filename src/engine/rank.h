@@ -5,24 +5,19 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/atomic.h"
+#include "base/optional_lock.h"
 #include "base/status.h"
 #include "node/node.h"
 #include "p2p/activity.h"
+#include "p2p/short_path.h"
 #include "p2p/types.h"
-
-namespace zh::p2p {
-struct Request;
-struct Message;
-struct AccountShm;
-struct Event;
-class Endpoint;
-}  // namespace zh::p2p
 
 namespace zh::coll {
 class NonblockingTeam;
@@ -98,20 +93,44 @@ class Rank {
   Result send(const SendArgs& args);
   /// Blocking receive.
   Result recv(const RecvArgs& args);
-  /// Starts a send; null only when out of memory. The request must be given to release() or detach().
+  /// Starts a send; null only when out of memory. The request must be given to release() or detach(). It may be sent().
   Request* isend(const SendArgs& args);
   Request* irecv(const RecvArgs& args);
+
+  // The same for most messages, in line for the caller (p2p/short_path.h), blocking or not. False or null: nothing has
+  // happened, and the call above is to be made. None leaves behind what this rank would have to move on.
+
+  [[nodiscard, gnu::always_inline]] bool send_short(const SendArgs& args) {
+    return mutex_ == nullptr && endpoint_->send_short(args);
+  }
+  [[nodiscard, gnu::always_inline]] bool recv_short(const RecvArgs& args, Result* out) {
+    return looks_first_ && endpoint_->recv_short<false>(args, out);
+  }
+  [[nodiscard, gnu::always_inline]] Request* irecv_short(const RecvArgs& args) {
+    return mutex_ == nullptr ? endpoint_->irecv_short(args) : nullptr;
+  }
+
+  /// What isend() returns when there is nothing left to wait for: always the same, at place 0 of requests().
+  [[nodiscard]] Request* sent() const { return endpoint_->requests().sent(); }
+  /// A complete request of no message: something for the caller to keep things by; null when out of memory.
+  Request* make_empty();
+  /// Where all of them lie.
+  [[nodiscard]] const p2p::RequestTable& requests() const { return endpoint_->requests(); }
 
   /// True once the request is complete (then result() is valid). Turns the progress loop once if it is not.
   bool test(Request* request);
   /// Only looks, no progress.
-  [[nodiscard]] bool done(const Request* request) const;
+  [[nodiscard]] static bool done(const Request* request) { return request->is_done(); }
   /// How many requests have been completed or given up so far: while it stays, those that pended then pend.
   [[nodiscard]] uint64_t ended_requests() const;
   void wait(Request* request);
-  [[nodiscard]] const Result& result(const Request* request) const;
+  [[nodiscard]] static const Result& result(const Request* request) { return request->result; }
   /// Frees a complete request.
-  void release(Request* request);
+  [[gnu::always_inline]] void release(Request* request) {
+    if (mutex_ != nullptr) [[unlikely]]
+      return release_locked(request);
+    endpoint_->release(request);
+  }
   /// Gives up a request that may still be active: it is freed when it completes (MPI_Request_free).
   void detach(Request* request);
   /// MPI 3.8.4: true if the operation will not happen (its result then says cancelled); false if it had matched.
@@ -187,10 +206,6 @@ class Rank {
   /// Null if that was not done.
   [[nodiscard]] Internode* internode() const;
 
-  /// Sends at once what needs no request afterwards; false if it does (nothing happened).
-  [[nodiscard]] bool send_now(const SendArgs& args);
-  /// Receives at once a small message that has arrived (true), else starts a receive: `*request` as from irecv().
-  [[nodiscard]] bool recv_or_start(const RecvArgs& args, Result* out, Request** request);
   /// Sends whose bytes are still needed from this rank's memory; 0 when all is quiet.
   [[nodiscard]] uint64_t pending_sends() const;
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
@@ -282,14 +297,19 @@ class Rank {
   Status choose(node::Bootstrap& world, const Status& opened);
   void watch_memory();
   void prepare_teams();
-  void leave(Guard& guard);
-  void want_helper(Guard& guard);
-  void start_helper(Guard& guard);
+  [[gnu::noinline]] void release_locked(Request* request);
+  void leave(OptionalLock& lock);
+  void want_helper(OptionalLock& lock);
+  void start_helper(OptionalLock& lock);
   void help();
   void serve_for_owner();
   void stop_helper();
   node::Node& node_;
   std::unique_ptr<State> state_;
+  p2p::Endpoint* endpoint_ = nullptr;  ///< the state's
+  std::mutex* mutex_ = nullptr;        ///< the state's, if several threads (also the helper) may call at once
+  /// Blocking receives look for their message before they go into the queue. Else so, or to tell which end came later.
+  bool looks_first_ = true;
   Atomic<uint16_t> called_;
   Atomic<uint64_t> called_on_;
 };

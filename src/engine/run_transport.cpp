@@ -19,20 +19,23 @@ Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t b
   const SendArgs args{static_cast<uint32_t>(members_[rank]), static_cast<int32_t>(self_), tag, context_, buffer};
   *handle = nullptr;
   rank_.count_collective_message(bytes);
-  if (rank_.send_now(args)) return Code::kOk;
-  *handle = rank_.isend(args);
-  return *handle != nullptr ? Code::kOk : Code::kNoMemory;
+  Request* request = rank_.isend(args);
+  *handle = request;
+  if (request == nullptr) return Code::kNoMemory;
+  Code code = Code::kOk;
+  if (test(request, &code)) *handle = nullptr;
+  return code;
 }
 
 Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
   const copy::Buffer buffer{static_cast<std::byte*>(data), bytes, nullptr};
   const RecvArgs args{members_[rank], static_cast<int32_t>(rank), tag, context_, buffer};
-  Result result;
-  Request* request = nullptr;
-  *handle = nullptr;
-  if (rank_.recv_or_start(args, &result, &request)) return code_of(result, bytes);
+  Request* request = rank_.irecv(args);
   *handle = request;
-  return request != nullptr ? Code::kOk : Code::kNoMemory;
+  if (request == nullptr) return Code::kNoMemory;
+  Code code = Code::kOk;
+  if (test(request, &code)) *handle = nullptr;
+  return code;
 }
 
 bool RunTransport::test(void* handle, Code* code) {

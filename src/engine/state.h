@@ -59,13 +59,7 @@ struct Rank::State {
   std::shared_ptr<ActiveCollectives> active_collectives;
   std::unique_ptr<Internode> internode;  ///< where the job spans nodes
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
-  /// Blocking receives go into the queue before they look for their message: so, or to tell which end came later.
-  bool posts_at_once = false;
   bool oversubscribed = false;
-  void enable_threads() {
-    threads = posts_at_once = true;
-    endpoint->memory().lock_by(mutex);
-  }
   uint32_t idle_polls = 0;
   uintptr_t last_poller = 0;
   /// Whether another thread has polled in vain since this one did: they may have one processor. Under the Guard.

@@ -5,6 +5,7 @@
 
 namespace zh::mpi {
 
+const p2p::RequestTable Shim::kNoRequests;
 Shim shim;
 
 Away::Away(uint16_t function) : rank_(shim.rank) {

@@ -13,7 +13,9 @@
 namespace zh::mpi {
 
 struct Shim {
+  static const p2p::RequestTable kNoRequests;
   engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
+  const p2p::RequestTable* requests = &kNoRequests;  ///< the rank's
   heap::SharedHeap* heap = nullptr;
   bool enabled = true;       ///< ZEROHOP_ENABLE
   bool collectives = true;   ///< ZEROHOP_COLLECTIVES, of all ranks

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "p2p/endpoint.h"
+#include "p2p/short_path.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -33,7 +33,7 @@ Result receive_blocking(Endpoint& endpoint, const RecvArgs& args, Waiter& waiter
         patient = false;
       }
       Result quick;
-      if (receives.await_front(args, patient ? kPollsPerLook : 1) && receives.recv_now(args, &quick)) {
+      if (receives.await_front(args, patient ? kPollsPerLook : 1) && endpoint.recv_short<true>(args, &quick)) {
         endpoint.release(r);
         return quick;
       }

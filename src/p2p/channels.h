@@ -67,11 +67,13 @@ class Channels {
   /// Where the envelope of a message goes whose `inline_bytes` come with it; null: the ring is full.
   [[nodiscard]] shm::EnvelopeShm* claim_slot(Channel& peer, uint64_t inline_bytes = shm::kInlineBytes) {
     shm::EnvelopeShm* slot = inline_bytes <= shm::kHalfLinePayload ? peer.out.claim_short() : peer.out.claim();
-    return slot != nullptr ? slot : claim_when_full(peer);
+    if (slot != nullptr) [[likely]]
+      return slot;
+    return claim_when_full(peer);
   }
   /// `followed`: see EnvelopeProducer::publish().
   void publish(Channel& peer, shm::EnvelopeShm* slot, bool followed = false) {
-    if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]] {
+    if (stamps(peer)) [[unlikely]] {
       stamp(slot);
       followed = false;
     }
@@ -81,6 +83,8 @@ class Channels {
       peer.bell->ring(self_ % shm::BellShm::kSenders);
     }
   }
+  /// The next envelope is one that tells when it was published.
+  [[nodiscard]] static bool stamps(const Channel& peer) { return peer.out.write_pos() % kStampEvery == 0; }
   /// A block for `bytes` of payload. `matched`: for a cell of a message that its receiver is taking.
   [[nodiscard]] bool claim_block(Channel& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   /// Gives back the block that claim_block() found last.
@@ -89,7 +93,7 @@ class Channels {
   // From peers.
 
   /// The ring that is consumed now; null: none yet.
-  [[nodiscard]] shm::EnvelopeRingShm* ring_from(uint32_t sender) const {
+  [[nodiscard, gnu::always_inline]] shm::EnvelopeRingShm* ring_from(uint32_t sender) const {
     // A1 -> A0: the ring's header after its offset. A sender may just have moved it on this rank's behalf.
     const Offset in = part_->in()[sender].load_acquire();
     return in == kNoOffset ? nullptr : at<shm::EnvelopeRingShm>(base_, in);
@@ -105,6 +109,10 @@ class Channels {
   void note_heard(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
     if (slot.stamped != 0) [[unlikely]]
       note_age(sender, slot, ring);
+    note_heard(sender);
+  }
+  /// The same of one that carries none.
+  [[gnu::always_inline]] void note_heard(uint32_t sender) {
     expect(false);
     peers_[sender].heard = true;
   }
@@ -117,7 +125,7 @@ class Channels {
     return s.inside.load_relaxed() == 0 ||
            static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
   }
-  static void wake(const Channel& peer) {
+  [[gnu::always_inline]] static void wake(const Channel& peer) {
     Atomic<uint32_t>& word = peer.part->state.sleeping;
     if (const uint32_t seen = word.load_relaxed(); seen % 2 != 0) wake_sleeper(word, seen);
   }
@@ -139,6 +147,8 @@ class Channels {
     sent_to_.reset(new (std::nothrow) Tally[peers_.size()]);
     watched_ = true;
   }
+  /// Somebody does, or counts them by receiver.
+  [[nodiscard]] bool watched() const { return watched_; }
   /// With each message, for whoever wants to know. `m`: what has its context and tag. `began`: see begun_ticks().
   template <typename... Message>
   void note(const Message&... message) {
@@ -160,13 +170,13 @@ class Channels {
   static constexpr uint32_t kStampEvery = 2 * 32;  ///< positions, two for each slot
 
   bool connect(Channel& peer);
-  [[nodiscard]] shm::EnvelopeShm* claim_when_full(Channel& peer);
-  static void wake_sleeper(Atomic<uint32_t>& word, uint32_t seen);
+  [[nodiscard, gnu::noinline]] shm::EnvelopeShm* claim_when_full(Channel& peer);
+  [[gnu::noinline]] static void wake_sleeper(Atomic<uint32_t>& word, uint32_t seen);
   void grow_envelopes(Channel& peer);
   void grow_payload(Channel& peer, uint64_t wanted);
   void retire_old(Channel& peer);
   [[nodiscard]] bool claim_overflow(Channel& peer, uint64_t bytes, shm::BlockShm* block);
-  void stamp(shm::EnvelopeShm* slot) const;
+  [[gnu::noinline]] void stamp(shm::EnvelopeShm* slot) const;
   void note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring);
 
   node::Node& node_;

@@ -18,6 +18,7 @@ bool Rendezvous::can_map(const copy::Buffer& buffer, int32_t peer) const {
 }
 
 void Rendezvous::look_up(Request* r, uint64_t bytes, bool exact) {
+  r->plain = false;
   const tune::PairChoice& choice = choice_for(r->peer);
   const copy::Published answer = memory_.look_up(r->buffer.base, bytes, exact, choice.mapped.saves_ns(bytes), &r->own);
   if (answer == copy::Published::kNot && channels_.trace() != nullptr) {
@@ -37,6 +38,7 @@ void Rendezvous::publish_layout(Request* r, int32_t peer, copy::RemoteBufferShm*
     return;
   }
   std::memcpy(channels_.base() + copy, buffer.layout, size);
+  r->plain = false;
   r->layout = out->layout = copy;
   r->layout_bytes = size;
 }

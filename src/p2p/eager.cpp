@@ -21,6 +21,23 @@ uint64_t piped_step(const tune::PairChoice& choice, uint64_t from, uint64_t left
 }
 }  // namespace
 
+bool Eager::send_inline(Channel& peer, const SendArgs& args) {
+  const uint64_t n = args.data.bytes;
+  shm::EnvelopeShm* slot = channels_.claim_slot(peer, n);
+  if (slot == nullptr) return false;
+  address(slot, Kind::kInline, args);
+  slot->inline_bytes = static_cast<uint8_t>(n);
+  copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
+  ZH_CRASH_POINT("inline: slot filled");
+  channels_.note(Event::Kind::kSent, Path::kInline, args.dest, args, n, peer.out.write_pos() + 1);
+  // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
+  channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
+  peer.heard = false;
+  channels_.counters().count_sent(Path::kInline, n);
+  Channels::wake(peer);
+  return true;
+}
+
 bool Eager::send_block(Channel& peer, const SendArgs& args) {
   const uint64_t n = args.data.bytes;
   shm::EnvelopeShm* slot = channels_.claim_slot(peer);

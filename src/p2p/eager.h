@@ -65,27 +65,6 @@ void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
   slot->context = send.context;
 }
 
-inline bool Eager::send_inline(Channel& peer, const SendArgs& args) {
-  const uint64_t n = args.data.bytes;
-  shm::EnvelopeShm* slot = channels_.claim_slot(peer, n);
-  if (slot == nullptr) return false;
-  address(slot, Kind::kInline, args);
-  slot->inline_bytes = static_cast<uint8_t>(n);
-  if (args.data.layout == nullptr) {
-    copy::copy_small(slot->payload, args.data.base, n);
-  } else {
-    copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
-  }
-  ZH_CRASH_POINT("inline: slot filled");
-  channels_.note(Event::Kind::kSent, Path::kInline, args.dest, args, n, peer.out.write_pos() + 1);
-  // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
-  channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
-  peer.heard = false;
-  channels_.counters().count_sent(Path::kInline, n);
-  Channels::wake(peer);
-  return true;
-}
-
 inline uint64_t Eager::most(const Channel& peer, uint64_t bytes, bool kernel) const {
   const tune::PairChoice& choice = peer.choice;
   const bool single = &peer == &channels_[channels_.self()] || (kernel && bytes >= choice.single_copy_min);

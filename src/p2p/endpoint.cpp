@@ -15,6 +15,7 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
 }
 
 Status Endpoint::init() {
+  if (!requests_.usable()) return {Code::kNoMemory, "out of memory"};
   if (Status s = channels_.open(); !s.ok()) return s;
   std::vector<shm::AccessShm*> words;
   for (const Channel& peer : channels_) words.push_back(&peer.part->access);
@@ -25,6 +26,7 @@ Status Endpoint::init() {
     all_by_kernel_ = all_by_kernel_ && memory_.kernel(i) && !memory_.lets_in(static_cast<int32_t>(i));
   }
   all_by_kernel_ = all_by_kernel_ || channels_.size() == 1;
+  plain_ = all_by_kernel_ && !memory_.lets_any_in();
   return matcher_.open();
 }
 
@@ -56,6 +58,7 @@ bool Endpoint::reap() {
     const bool ended = !channels_.node().alive(i);
     if (!ended && guard.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
+    plain_ = false;
     ZH_CHECK_INVARIANT(peer.part->broken_invariant(channels_.size()));
     receiver_.note_death(i);
     if (ended) memory_.forget(i);

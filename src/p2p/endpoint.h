@@ -48,6 +48,14 @@ class Endpoint {
 
   [[nodiscard]] Sender& sends() { return sender_; }
   [[nodiscard]] Receiver& receives() { return receiver_; }
+  // short_path.h
+  [[nodiscard]] bool send_short(const SendArgs& args);
+  template <bool kBlocks>
+  [[nodiscard]] bool recv_short(const RecvArgs& args, Result* out);
+  [[nodiscard]] Request* irecv_short(const RecvArgs& args);
+
+  [[nodiscard]] const Requests& requests() const { return requests_; }
+  [[nodiscard]] Request* make_empty() { return requests_.make_empty(); }
   void release(Request* request) { requests_.release(request); }
   void detach(Request* request) { requests_.detach(request); }
   bool cancel(Request* request);
@@ -85,7 +93,7 @@ class Endpoint {
     return requests_.unpullable() != 0 || sender_.waiting() ||
            (!all_by_kernel_ && (rendezvous_.receiving() || matcher_.holds_receives()));
   }
-  /// The same, and what peers may need this rank for, who then call it.
+  /// As needs_turning(), and what peers may need this rank for, who then call it.
   [[nodiscard]] bool may_be_called() const {
     return needs_turning() || requests_.hidden() != 0 || part().queues.private_entries != 0;
   }
@@ -150,6 +158,8 @@ class Endpoint {
   Rendezvous rendezvous_;
   Receiver receiver_;
   Sender sender_;
+  /// Every peer reaches what is received by the kernel, and without being let in, and none has died.
+  bool plain_ = true;
   bool all_by_kernel_ = true;  ///< every peer's memory can be reached so, and this rank's by every peer
 };
 

@@ -2,6 +2,7 @@
 #include "p2p/matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/crash_point.h"
 #include "copy/kernels.h"
@@ -31,10 +32,9 @@ Status Matcher::open() {
   return queues().free_message_count.load_relaxed() != 0 ? kOk : channels_.arena().refusal();
 }
 
-bool Matcher::lock() {
+bool Matcher::wait_for_lock() {
   shm::OwnerLockShm& lock = guard_->lock;
   const uint32_t self = channels_.self();
-  if (lock.try_lock(self)) return true;
   if (broken()) return false;
   for (os::Backoff backoff(kLockSpins, kLockLooksPerDeathCheck); !lock.try_lock(self);) {
     if (backoff.pause() && broken_for_good(*guard_)) return false;
@@ -52,22 +52,34 @@ bool Matcher::broken_for_good(QueuesShm& guard) {
 
 // --- Memory of entries
 
-Ref Matcher::new_posted() {
-  if (free_posted_.empty()) {
-    const Offset slab = channels_.arena().allocate(kPostedSlab * sizeof(PostedShm));
-    if (slab == kNoOffset) {
-      const Ref ref = new_private(sizeof(PostedShm));
-      posted_made_ += ref != kNoRef ? 1 : 0;
-      return ref;
-    }
-    posted_made_ += kPostedSlab;
-    for (uint32_t i = kPostedSlab; i-- != 0;) {
-      free_posted_.push_back(static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
-    }
+PostedShm* Matcher::describe(Request* r) {
+  if (r->posted == kNoRef && !make_descriptions(r)) return nullptr;
+  PostedShm* p = queues_.posted(r->posted);
+  p->context = r->context;
+  p->source = r->source;
+  p->tag = r->tag;
+  return p;
+}
+
+// For the request and those that lie around it.
+bool Matcher::make_descriptions(Request* r) {
+  const auto give = [this](Request* to, Ref ref) {
+    to->posted = ref;
+    queues_.posted(ref)->request = to->index;
+    queues_.posted(ref)->message = kNoRef;
+  };
+  const Offset slab = channels_.arena().allocate(kPostedSlab * sizeof(PostedShm));
+  if (slab == kNoOffset) {
+    const Ref ref = new_private(sizeof(PostedShm));
+    if (ref != kNoRef) give(r, ref);
+    return ref != kNoRef;
   }
-  const Ref ref = free_posted_.back();
-  free_posted_.pop_back();
-  return ref;
+  const uint32_t first = r->index / kPostedSlab * kPostedSlab;
+  for (uint32_t i = 0; i < kPostedSlab; ++i) {
+    Request* const each = requests_.at(first + i);
+    if (each->posted == kNoRef) give(each, static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
+  }
+  return true;
 }
 
 // An entry outside the segment: while one is queued, only this rank may turn its queues.
@@ -125,14 +137,14 @@ void Matcher::free_entry(Ref ref) {
 // --- Envelopes
 
 // Needs the lock, as does what follows up to drain().
-void Matcher::take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender) {
+inline void Matcher::take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender) {
   Taken& taken = taken_[taken_count_++];
   taken.request = request;
   Queues::fill(&taken.message, slot, sender);
   note_matched();
 }
 
-void Matcher::note_matched() {
+void Matcher::note_caught_up() {
   if (note_match(channels_.part())) channels_.count_lag(channels_.self(), false);
 }
 
@@ -145,19 +157,21 @@ void Matcher::take_unexpected(Request* request, Ref ref) {
   note_matched();
 }
 
-// `extra`: a receive outside the queue, posted last of all. `matched_only`: nothing becomes unexpected.
-Matcher::Placed Matcher::place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra, bool matched_only) {
-  if (const Ref ref = queues_.match_posted(slot.context, slot.source, slot.tag); ref != kNoRef) {
-    Request* const receive = requests_.at(queues_.posted(ref)->request);
-    queues_.unpost(ref);
-    take(receive, slot, sender);
+// `extra`: a receive outside the queue, posted last of all.
+inline Matcher::Placed Matcher::place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra) {
+  if (const PostedShm* p = queues_.take_posted(slot.context, slot.source, slot.tag); p != nullptr) {
+    --queued_;
+    take(requests_.at(p->request), slot, sender);
     return Placed::kDone;
   }
   if (extra != nullptr && wants(extra, slot)) {
     take(extra, slot, sender);
     return Placed::kLast;
   }
-  if (matched_only) return Placed::kNot;
+  return place_unexpected(slot, sender);
+}
+
+Matcher::Placed Matcher::place_unexpected(const shm::EnvelopeShm& slot, uint32_t sender) {
   const Ref entry = take_entry();
   if (entry == kNoRef) return Placed::kNot;
   Queues::fill(queues_.message(entry), slot, sender);
@@ -166,33 +180,26 @@ Matcher::Placed Matcher::place_own(const shm::EnvelopeShm& slot, uint32_t sender
   return Placed::kDone;
 }
 
-uint32_t Matcher::drain_own(uint32_t sender, uint32_t budget, Request* extra, bool matched_only) {
-  bool first = true;
-  budget = std::min(budget, static_cast<uint32_t>(taken_.size()) - taken_count_);
-  return drain_ring(channels_.part().in()[sender], budget,
-                    [&](const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
-                      if (first) channels_.note_heard(sender, slot, ring);
-                      first = false;
-                      const Placed placed = place_own(slot, sender, extra, matched_only);
-                      if (placed == Placed::kNot) return placed;
-                      ZH_CRASH_POINT("drain: matched, not consumed");
-                      shm::EnvelopeConsumer::read_ahead(ring);
-                      return placed;
-                    });
+uint32_t Matcher::drain_own(uint32_t sender, Request* extra) {
+  const uint32_t budget = std::min(kDrainBudget, static_cast<uint32_t>(taken_.size()) - taken_count_);
+  shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
+  const shm::EnvelopeShm* first = shm::EnvelopeConsumer(ring).published();
+  if (first != nullptr && first->kind <= static_cast<uint8_t>(Kind::kTransfer)) {
+    channels_.note_heard(sender, *first, ring);
+  }
+  return drain_ring(channels_.part().in()[sender], budget, [&](const shm::EnvelopeShm& slot) {
+    const Placed placed = place_own(slot, sender, extra);
+    if (placed != Placed::kNot) ZH_CRASH_POINT("drain: matched, not consumed");
+    return placed;
+  });
 }
 
 bool Matcher::drain_arrived(uint32_t sender, bool* moved) {
   refill_messages(kDrainBudget);
   if (!lock()) return false;
-  *moved = drain_own(sender, kDrainBudget, nullptr, false) != 0;
+  *moved = drain_own(sender, nullptr) != 0;
   unlock();
   return true;
-}
-
-void Matcher::drain_posted(uint32_t sender) {
-  if (queues().posted_total.load_relaxed() == 0 || !lock()) return;
-  drain_own(sender, kDrainBudget, nullptr, true);
-  unlock();
 }
 
 // --- Receives
@@ -224,7 +231,7 @@ void Matcher::search(Request* r) {
 // Needs the lock.
 void Matcher::drain_for(Request* r) {
   if (r->peer != kAnyPeer) {
-    if (channels_[r->peer].listening) drain_own(static_cast<uint32_t>(r->peer), kDrainBudget, r, false);
+    if (channels_[r->peer].listening) drain_own(static_cast<uint32_t>(r->peer), r);
     return;
   }
   // Start behind the source served last, so that none starves.
@@ -233,7 +240,7 @@ void Matcher::drain_for(Request* r) {
   if (next_source_ >= n) next_source_ = 0;
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t k = (next_source_ + i) % n;
-    drain_own(open[k], kDrainBudget, r, false);
+    drain_own(open[k], r);
     if (taken_count_ != 0 && taken_[taken_count_ - 1].request == r) {
       next_source_ = (k + 1) % n;
       return;
@@ -244,21 +251,26 @@ void Matcher::drain_for(Request* r) {
 Matcher::Posted Matcher::post(Request* r, bool wait) {
   if (!lock()) return Posted::kBroken;
   const Ref message = queues_.match_unexpected(r->context, r->source, r->tag);
-  if (message != kNoRef) {
-    take_unexpected(r, message);
-  } else if (wait) {
+  if (message == kNoRef && wait) {
     queues_.post(r->posted);
     r->stage = Stage::kPosted;
+    ++queued_;
+    unlock();
+    return Posted::kQueued;
   }
+  if (message != kNoRef) take_unexpected(r, message);
   unlock();
-  return message != kNoRef ? Posted::kFound : wait ? Posted::kQueued : Posted::kNothing;
+  return message != kNoRef ? Posted::kFound : Posted::kNothing;
 }
 
 bool Matcher::unpost(Request* r) {
   if (!lock()) return false;
   // A receive that another side has matched is on the matched list and names its message.
   const bool queued = queues_.posted(r->posted)->message == kNoRef;
-  if (queued) queues_.unpost(r->posted);
+  if (queued) {
+    queues_.unpost(r->posted);
+    --queued_;
+  }
   unlock();
   return queued;
 }
@@ -291,12 +303,12 @@ Ref Matcher::take_all_matched() {
 
 // Both entries are out of every queue, so they are this rank's alone.
 Ref Matcher::unpack_matched(Ref ref, Taken* out) {
-  const PostedShm* p = queues_.posted(ref);
+  PostedShm* p = queues_.posted(ref);
   const Ref next = p->link.next;
-  const Ref entry = p->message;
+  const Ref entry = std::exchange(p->message, kNoRef);
   out->request = requests_.at(p->request);
   queues_.message(entry)->copy_to(&out->message);
-  drop_posted(out->request);
+  --queued_;
   if (lock()) {
     queues_.give_free_message(entry);  // made by another side, so never private
     unlock();

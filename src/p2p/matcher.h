@@ -38,33 +38,27 @@ class Matcher {
   // This rank's own queues. False, where a call says whether it was done: the queues are broken for good.
 
   [[nodiscard]] QueuesShm& queues() const { return channels_.part().queues; }
+  /// ... and whose lock covers them.
+  [[nodiscard]] QueuesShm& guard() const { return *guard_; }
   [[nodiscard]] Sources& sources() { return sources_; }
   /// Moves the envelopes of one ring, up to a budget, if there are any; `*moved` says whether.
   [[nodiscard]] bool drain(uint32_t sender, bool* moved) {
     *moved = false;
     return !sources_.arrived(sender) || drain_arrived(sender, moved);
   }
-  /// Takes envelopes of one ring as long as a posted receive matches the first of them.
-  void drain_posted(uint32_t sender);
-  /// Takes the first envelope of a ring if `args` matches it, nothing else could match first, and it is no transfer's.
-  [[nodiscard]] bool take_front(const RecvArgs& args, MessageShm* out);
   /// Searches for an unposted receive's message. Cheap when nothing has arrived.
   void search(Request* request);
-  /// Gives a receive a place for its description; null when there is no memory.
-  [[nodiscard]] PostedShm* make_posted(Request* request) {
-    request->posted = new_posted();
-    if (request->posted == kNoRef) return nullptr;
-    PostedShm* p = queues_.posted(request->posted);
-    p->request = request->index;
-    p->context = request->context;
-    p->source = request->source;
-    p->tag = request->tag;
-    return p;
-  }
+  /// A receive's description for peers, which post() queues; null when there is no memory.
+  [[nodiscard]] PostedShm* describe(Request* request);
   /// Queues it, unless an unexpected message matches it, which must not be overtaken. `wait` false: it is not queued.
   [[nodiscard]] Posted post(Request* request, bool wait);
+  /// For the short way, which queues by itself, under the lock.
+  [[nodiscard]] Queues& own_queues() { return queues_; }
+  void count_queued() { ++queued_; }
   /// Takes a receive out of the queue. False if it has been matched.
   [[nodiscard]] bool unpost(Request* request);
+  /// A receive that was queued when the queues broke is nothing to wait for any more.
+  void give_up() { --queued_; }
   /// The first unexpected message that matches; false if there is none.
   [[nodiscard]] bool probe(const RecvArgs& args, Result* out);
   /// The same, taken out: in taken().
@@ -79,14 +73,8 @@ class Matcher {
   [[nodiscard]] const Taken& taken(uint32_t i) const { return taken_[i]; }
   void clear_taken() { taken_count_ = 0; }
 
-  /// Receives hold entries, in the queue or on their way out.
-  [[nodiscard]] bool holds_receives() const { return posted_made_ != free_posted_.size(); }
-  /// Gives a receive's place back.
-  void drop_posted(Request* request) {
-    if (request->posted == kNoRef) return;
-    free_posted_.push_back(request->posted);
-    request->posted = kNoRef;
-  }
+  /// Receives are queued, or have been matched by another side.
+  [[nodiscard]] bool holds_receives() const { return queued_ != 0; }
   /// The lock's holder has died; from now on also if it was seen only now.
   bool broken_for_good(QueuesShm& guard);
   /// That is so for this rank's queues.
@@ -116,21 +104,27 @@ class Matcher {
   /// What became of an envelope.
   enum class Placed : uint8_t { kNot, kDone, kLast };
 
-  [[nodiscard]] bool lock();
+  [[nodiscard]] bool lock() { return guard_->lock.try_lock(channels_.self()) || wait_for_lock(); }
+  [[gnu::noinline]] bool wait_for_lock();
   void unlock() { guard_->lock.unlock(); }
-  /// Hands envelopes to `place(slot, ring)` until it takes no more, following the ring when it moves.
+  /// Hands envelopes to `place(slot)` until it takes no more, following the ring when it moves.
   template <typename Place>
   uint32_t drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place);
-  uint32_t drain_own(uint32_t sender, uint32_t budget, Request* extra, bool matched_only);
-  Placed place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra, bool matched_only);
-  void take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender);
-  void take_unexpected(Request* request, Ref ref);
-  void note_matched();
+  uint32_t drain_own(uint32_t sender, Request* extra);
+  [[gnu::always_inline]] Placed place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra);
+  [[gnu::always_inline]] void take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender);
+  [[gnu::noinline]] void take_unexpected(Request* request, Ref ref);
+  void note_matched() {
+    if (channels_.part().state.skewed.load_relaxed() != 0) [[unlikely]]
+      note_caught_up();
+  }
+  [[gnu::noinline]] void note_caught_up();
+  [[gnu::noinline]] Placed place_unexpected(const shm::EnvelopeShm& slot, uint32_t sender);
   void drain_for(Request* unposted);
   [[nodiscard]] bool drain_arrived(uint32_t sender, bool* moved);
   [[nodiscard]] Ref take_all_matched();
 
-  [[nodiscard]] Ref new_posted();
+  [[gnu::noinline]] bool make_descriptions(Request* request);
   [[nodiscard]] Ref new_private(uint64_t bytes);
   void refill_messages(uint32_t least);
   [[nodiscard]] Ref take_entry();
@@ -158,55 +152,34 @@ class Matcher {
       0;  ///< of the open ones: where a receive from anywhere begins to look, so that no source starves
   std::vector<Taken> taken_;
   uint32_t taken_count_ = 0;
-  std::vector<Ref> free_posted_;
-  size_t posted_made_ = 0;                  ///< entries that are in free_posted_ or held by a receive
+  uint32_t queued_ = 0;                     ///< see holds_receives()
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
   os::PrivateRoom private_memory_;
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
   std::vector<Offset> spare_entries_;   ///< slabs of queue entries to be lent
 };
 
-inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
-  QueuesShm& q = queues();
-  const auto sender = static_cast<uint32_t>(args.peer);
-  shm::OwnerLockShm& lock = guard_->lock;
-  if (!lock.try_lock(channels_.self())) return false;
-  auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), channels_.part().in()[sender].load_relaxed());
-  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
-  shm::EnvelopeConsumer::read_ahead(ring);
-  if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
-      channels_.part().state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
-      slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
-      (args.source != slot->source && args.source != kAnySource)) {
-    lock.unlock();
-    return false;
-  }
-  channels_.note_heard(sender, *slot, ring);
-  // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
-  Queues::fill(out, *slot, sender);
-  shm::EnvelopeConsumer::consume(ring);
-  lock.unlock();
-  return true;
-}
-
 template <typename Place>
 uint32_t Matcher::drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place) {
   auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), in.load_relaxed());
+  shm::EnvelopeConsumer consumer(ring);
   uint32_t moved = 0;
   while (moved < budget) {
-    shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+    const shm::EnvelopeShm* slot = consumer.front();
     if (slot == nullptr) break;
-    if (slot->kind == shm::kRingMoved) {
+    if (slot->kind == shm::kRingMoved) [[unlikely]] {
       const Offset next = slot->far.where;
       ZH_CRASH_POINT("drain: at the marker");
       // A0 -> A1: the new ring is made.
       in.store_release(next);
       ring = at<shm::EnvelopeRingShm>(channels_.base(), next);
+      consumer = shm::EnvelopeConsumer(ring);
       continue;
     }
-    const Placed placed = place(*slot, ring);
+    const Placed placed = place(*slot);
     if (placed == Placed::kNot) break;
-    shm::EnvelopeConsumer::consume(ring);
+    consumer.read_ahead();
+    consumer.consume(slot);
     ++moved;
     if (placed == Placed::kLast) break;
   }

@@ -20,7 +20,7 @@ void Rendezvous::unpark(Request* r) {
 
 bool Rendezvous::look_at_parked() {
   bool moved = false;
-  ZH_CHECK_INVARIANT(channels_.part().state.matched.broken_invariant(requests_.made()));
+  ZH_CHECK_INVARIANT(channels_.part().state.matched.broken_invariant(requests_.size()));
   for (Atomic<uint32_t>& slot : channels_.part().state.matched.slots) {
     if (slot.load_relaxed() == 0) continue;
     // H1 -> H0: the match after the hint. It may be an old one, of a request that is another message's now.

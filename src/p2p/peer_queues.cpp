@@ -60,9 +60,8 @@ Matcher::Placed Matcher::place_for_peer(const shm::EnvelopeShm& slot, uint32_t d
 
 uint32_t Matcher::drain_peer(uint32_t dest, Queues& queues, bool* short_of_entries) {
   Atomic<uint64_t>& in = channels_[dest].part->in()[channels_.self()];
-  return drain_ring(in, 2 * kDrainBudget, [&](const shm::EnvelopeShm& slot, shm::EnvelopeRingShm*) {
-    return place_for_peer(slot, dest, queues, short_of_entries);
-  });
+  return drain_ring(in, 2 * kDrainBudget,
+                    [&](const shm::EnvelopeShm& slot) { return place_for_peer(slot, dest, queues, short_of_entries); });
 }
 
 uint32_t Matcher::progress_peer(uint32_t dest) {

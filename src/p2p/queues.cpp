@@ -1,7 +1,7 @@
 #include "p2p/queues.h"
 
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace zh::p2p {
 
@@ -18,36 +18,79 @@ uint32_t Queues::bin_of(uint32_t klass, uint64_t context, int32_t source, int32_
   return kBinFirst[klass] + static_cast<uint32_t>(key >> (64 - kBinBits[klass]));
 }
 
-void Queues::post(Ref ref) {
+// --- Receives
+
+void Queues::add_to_bin(Ref ref) {
   PostedShm* p = posted(ref);
   const uint32_t klass = class_of(p->source, p->tag);
   const uint32_t index = bin_of(klass, p->context, p->source, p->tag);
   p->bin = klass << 16 | index;
   p->order = shm_->next_order++;
-  p->message = kNoRef;
   BinShm& bin = shm_->posted[index];
   p->link = {kNoRef, bin.tail};
   (bin.tail != kNoRef ? posted(bin.tail)->link.next : bin.head) = ref;
   bin.tail = ref;
   ++shm_->posted_count[klass];
-  shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() + 1);
+}
+
+void Queues::post_sorted(Ref ref) {
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
+  if (takes_at_once()) return append(ref, posted(ref));
+  if (shm_->posted_sorted == 0) sort_posted();
+  add_to_bin(ref);
+  shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() + 1);
   ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
+void Queues::sort_posted() {
+  shm_->posted_sorted = 1;
+  const BinShm list = std::exchange(shm_->posted_list, BinShm{});
+  for (Ref ref = list.head; ref != kNoRef;) {
+    const Ref next = posted(ref)->link.next;
+    add_to_bin(ref);
+    ref = next;
+  }
+}
+
 void Queues::unpost(Ref ref) {
-  PostedShm* p = posted(ref);
-  BinShm& bin = shm_->posted[p->bin & 0xffff];
+  const PostedShm* p = posted(ref);
+  const bool sorted = shm_->posted_sorted != 0;
+  BinShm& bin = sorted ? shm_->posted[p->bin & 0xffff] : shm_->posted_list;
   (p->link.prev != kNoRef ? posted(p->link.prev)->link.next : bin.head) = p->link.next;
   (p->link.next != kNoRef ? posted(p->link.next)->link.prev : bin.tail) = p->link.prev;
-  --shm_->posted_count[p->bin >> 16];
-  shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() - 1);
+  const uint32_t left = shm_->posted_total.load_relaxed() - 1;
+  shm_->posted_total.store_relaxed(left);
+  if (sorted) {
+    --shm_->posted_count[p->bin >> 16];
+    if (left == 0) shm_->posted_sorted = 0;
+  }
   if ((ref & kPrivateRef) != 0) --shm_->private_entries;
   ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
-Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) const {
-  if (shm_->posted_total.load_relaxed() == 0) return kNoRef;
+Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) {
+  if (shm_->posted_sorted != 0) return match_in_bins(context, source, tag);
+  uint32_t looks = 0;
+  for (Ref ref = shm_->posted_list.head; ref != kNoRef;) {
+    const PostedShm* p = posted(ref);
+    if (wants(*p, context, source, tag)) return ref;
+    if (++looks == kListLooks) {
+      sort_posted();
+      return match_in_bins(context, source, tag);
+    }
+    ref = p->link.next;
+  }
+  return kNoRef;
+}
+
+PostedShm* Queues::take_further(uint64_t context, int32_t source, int32_t tag) {
+  const Ref ref = match_posted(context, source, tag);
+  if (ref == kNoRef) return nullptr;
+  unpost(ref);
+  return posted(ref);
+}
+
+Ref Queues::match_in_bins(uint64_t context, int32_t source, int32_t tag) const {
   Ref best = kNoRef;
   uint64_t best_order = ~uint64_t{0};
   for (uint32_t klass = 0; klass < kClasses; ++klass) {
@@ -66,37 +109,81 @@ Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) const {
   return best;
 }
 
-void Queues::add_unexpected(Ref ref) {
-  MessageShm* m = message(ref);
+// --- Messages
+
+// The list is linked as the bins of the last class are.
+void Queues::append(BinShm* bin, uint32_t klass, Ref ref) const {
+  message(ref)->link[klass] = {kNoRef, bin->tail};
+  (bin->tail != kNoRef ? message(bin->tail)->link[klass].next : bin->head) = ref;
+  bin->tail = ref;
+}
+
+void Queues::take_out(BinShm* bin, uint32_t klass, const MessageShm& m) const {
+  const LinkShm link = m.link[klass];
+  (link.prev != kNoRef ? message(link.prev)->link[klass].next : bin->head) = link.next;
+  (link.next != kNoRef ? message(link.next)->link[klass].prev : bin->tail) = link.prev;
+}
+
+void Queues::add_to_bins(Ref ref) {
+  const MessageShm& m = *message(ref);
   for (uint32_t klass = 0; klass < kClasses; ++klass) {
-    BinShm& bin = shm_->unexpected[bin_of(klass, m->context, m->source, m->tag)];
-    m->link[klass] = {kNoRef, bin.tail};
-    (bin.tail != kNoRef ? message(bin.tail)->link[klass].next : bin.head) = ref;
-    bin.tail = ref;
+    append(&shm_->unexpected[bin_of(klass, m.context, m.source, m.tag)], klass, ref);
+  }
+}
+
+void Queues::sort_unexpected() {
+  shm_->unexpected_sorted = 1;
+  const BinShm list = std::exchange(shm_->unexpected_list, BinShm{});
+  for (Ref ref = list.head; ref != kNoRef;) {
+    const Ref next = message(ref)->link[kListed].next;
+    add_to_bins(ref);
+    ref = next;
+  }
+}
+
+void Queues::add_unexpected(Ref ref) {
+  const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
+  if (count > kListMost && shm_->unexpected_sorted == 0) sort_unexpected();
+  if (shm_->unexpected_sorted != 0) {
+    add_to_bins(ref);
+  } else {
+    append(&shm_->unexpected_list, kListed, ref);
   }
   shm_->arrivals.store_relaxed(shm_->arrivals.load_relaxed() + 1);
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
-  const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
   shm_->unexpected_count.store_relaxed(count);
   if (count > shm_->unexpected_high.load_relaxed()) shm_->unexpected_high.store_relaxed(count);
   ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 void Queues::remove_unexpected(Ref ref) {
-  MessageShm* m = message(ref);
-  for (uint32_t klass = 0; klass < kClasses; ++klass) {
-    BinShm& bin = shm_->unexpected[bin_of(klass, m->context, m->source, m->tag)];
-    const LinkShm link = m->link[klass];
-    (link.prev != kNoRef ? message(link.prev)->link[klass].next : bin.head) = link.next;
-    (link.next != kNoRef ? message(link.next)->link[klass].prev : bin.tail) = link.prev;
+  const MessageShm& m = *message(ref);
+  const uint32_t left = shm_->unexpected_count.load_relaxed() - 1;
+  if (shm_->unexpected_sorted == 0) {
+    take_out(&shm_->unexpected_list, kListed, m);
+  } else {
+    for (uint32_t klass = 0; klass < kClasses; ++klass) {
+      take_out(&shm_->unexpected[bin_of(klass, m.context, m.source, m.tag)], klass, m);
+    }
+    if (left == 0) shm_->unexpected_sorted = 0;
   }
-  shm_->unexpected_count.store_relaxed(shm_->unexpected_count.load_relaxed() - 1);
+  shm_->unexpected_count.store_relaxed(left);
   if ((ref & kPrivateRef) != 0) --shm_->private_entries;
   ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
-Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) const {
-  if (shm_->unexpected_count.load_relaxed() == 0) return kNoRef;
+Ref Queues::look_for_message(uint64_t context, int32_t source, int32_t tag) {
+  if (shm_->unexpected_sorted == 0) {
+    uint32_t looks = 0;
+    for (Ref ref = shm_->unexpected_list.head;; ++looks) {
+      if (ref == kNoRef) return kNoRef;
+      if (looks == kListLooks) break;
+      const MessageShm* m = message(ref);
+      if (m->context == context && accepts(source, tag, m->source, m->tag)) return ref;
+      ref = m->link[kListed].next;
+    }
+    sort_unexpected();
+  }
   const uint32_t klass = class_of(source, tag);
   for (Ref ref = shm_->unexpected[bin_of(klass, context, source, tag)].head; ref != kNoRef;) {
     const MessageShm* m = message(ref);
@@ -107,11 +194,13 @@ Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) cons
 }
 
 Ref Queues::find_transfer(uint64_t context, int32_t source, int32_t tag, Offset transfer) const {
+  const bool sorted = shm_->unexpected_sorted != 0;
+  const uint32_t klass = sorted ? 0 : kListed;
   // It is likely to be one of the latest.
-  for (Ref ref = shm_->unexpected[bin_of(0, context, source, tag)].tail; ref != kNoRef;) {
+  Ref ref = sorted ? shm_->unexpected[bin_of(klass, context, source, tag)].tail : shm_->unexpected_list.tail;
+  for (; ref != kNoRef; ref = message(ref)->link[klass].prev) {
     const MessageShm* m = message(ref);
     if (m->kind == Kind::kTransfer && m->far.where == transfer) return ref;
-    ref = m->link[0].prev;
   }
   return kNoRef;
 }

@@ -1,11 +1,13 @@
-// A receiver's matching queues in shared memory: posted receives and unexpected messages, binned so that long queues
-// cost nothing, under one short lock. Either side works on them: the receiver, or a sender of a large message that
+// A receiver's matching queues in shared memory: posted receives and unexpected messages, under one short lock. Each is
+// one list in order while what is looked for is found near its head, and sorted into bins by what it names once it is
+// not, so that long queues cost nothing. Either side works on them: the receiver, or a sender of a large message that
 // finds the receiver away and matches on its behalf (LiMIC paper, sections 4.3-4.5). MPI order (standard 3.5) is kept
 // whoever does it. It refuses to know payload: entries name it, the protocols move it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/atomic.h"
 #include "base/invariant.h"
@@ -45,41 +47,43 @@ struct LinkShm {
 
 /// A posted receive.
 /// Writers: the owner (while unqueued); under the lock: who matches (message, transfer). Readers: under the lock.
-/// Invariant: queued in exactly one bin, that of its wildcards and triple, or on the matched list, or owned by its
-/// Request.
+/// Invariant: queued in the list, or in exactly one bin, that of its wildcards and triple, or on the matched list, or
+/// owned by its Request.
 /// Wrap: `order` is 64 bits wide. Crash: the owner's death breaks the whole queue; a sender's death leaves it intact.
 struct PostedShm {
   LinkShm link;
-  uint32_t bin;      ///< class << 16 | bin index
-  uint32_t request;  ///< index of the owner's Request
-  uint64_t order;    ///< posting order over all classes
   uint64_t context;
   int32_t source;
   int32_t tag;
-  copy::RemoteBufferShm buffer;
-  Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
-  uint32_t reserved[7];
+  uint32_t request;  ///< index of the owner's Request, for good
+  Ref message;       ///< after a match by another side: the message (inline, eager or transfer)
+  uint64_t order;    ///< of posting, where it is in a bin
+  uint32_t bin;      ///< likewise: class << 16 | bin index
+  alignas(kLineBytes) copy::RemoteBufferShm buffer;
 
   /// Of a queued one (queues_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant() const;
+  [[nodiscard]] const char* broken_invariant(bool sorted) const;
 };
 static_assert(kShmSafe<PostedShm> && sizeof(PostedShm) == 128);
 
 /// An unexpected message, or one that another side matched.
 /// Writers: who drains, under the lock; the owner after unlinking. Readers: under the lock.
-/// Invariant: an unexpected message is linked in one bin of each class, in arrival order; it names its source and tag.
+/// Invariant: an unexpected message is linked in the list, by the last of its links, or in one bin of each class, in
+/// arrival order; it names its source and tag.
 /// Wrap: none. Crash: as PostedShm.
 struct MessageShm {
   LinkShm link[kClasses];
-  uint64_t context;
-  int32_t source;
-  int32_t tag;
+  uint32_t sender;  ///< node-local index
+  uint32_t reserved;
+  // As in its envelope, byte for byte.
+  uint32_t number;  ///< its position in the ring + 1
   Kind kind;
   uint8_t reserved0;
-  uint16_t inline_bytes;
-  uint32_t sender;  ///< node-local index
-  uint32_t number;  ///< of its envelope: its position in the ring + 1
-  uint32_t reserved1;
+  uint8_t inline_bytes;
+  uint8_t reserved1;
+  int32_t source;
+  int32_t tag;
+  uint64_t context;
   union {
     std::byte payload[shm::kInlineBytes];
     shm::FarShm far;
@@ -91,6 +95,9 @@ struct MessageShm {
   [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<MessageShm> && sizeof(MessageShm) <= 320);
+static_assert(offsetof(MessageShm, payload) - offsetof(MessageShm, number) == offsetof(shm::EnvelopeShm, payload));
+static_assert(offsetof(MessageShm, context) - offsetof(MessageShm, number) == offsetof(shm::EnvelopeShm, context));
+static_assert(offsetof(MessageShm, kind) - offsetof(MessageShm, number) == offsetof(shm::EnvelopeShm, kind));
 constexpr uint64_t kMessageBytes = 320;
 
 /// How a receive of that message with room for so many bytes ends.
@@ -110,9 +117,9 @@ constexpr uint32_t kBins = (1 << 12) + (2 << 9) + (1 << 6);
 
 /// One receiver's queues.
 /// Writers / Readers: the holder of `lock`, but for the hints named below.
-/// Invariant: posted_count[c] receives are queued in class c, in the order of posting in each bin, posted_total in all;
-/// unexpected_count messages in each class's bins. private_entries of these are the owner's private ones, and
-/// free_message_count entries are on the free list.
+/// Invariant: posted_total receives are queued, in the list, or if posted_sorted in bins: posted_count[c] of class c,
+/// in the order of posting in each; unexpected_count messages are in the list, or if unexpected_sorted in each class's
+/// bins. private_entries of these are the owner's private ones, and free_message_count entries are on the free list.
 /// Wrap: counters are 64 bits wide or bounded by memory.
 /// Crash: `broken` is set by whoever finds the lock's holder dead; from then on nobody enters.
 struct QueuesShm {
@@ -122,8 +129,12 @@ struct QueuesShm {
   Atomic<uint32_t> matched;           ///< head of the list of receives matched by another side; hint without the lock
   uint32_t private_entries;           ///< > 0: entries in the owner's private memory, so only the owner may work here
   Atomic<uint32_t> posted_total;      ///< hint without the lock
-  uint32_t posted_count[kClasses];
+  uint32_t posted_sorted;             ///< 0 or 1, as is the next
+  uint32_t unexpected_sorted;
+  BinShm posted_list;
+  BinShm unexpected_list;
   uint64_t next_order;
+  uint32_t posted_count[kClasses];
   Atomic<uint64_t> arrivals;         ///< messages that ever became unexpected; hint without the lock
   Atomic<uint32_t> unexpected_high;  ///< high-water mark; changed under the lock
   Ref free_messages;
@@ -149,18 +160,54 @@ class Queues {
   [[nodiscard]] MessageShm* message(Ref ref) const { return reinterpret_cast<MessageShm*>(resolve(ref)); }
 
   /// Queues a receive behind all earlier ones.
-  void post(Ref ref);
+  [[gnu::always_inline]] void post(Ref ref) {
+    if ((ref & kPrivateRef) != 0 || !takes_at_once()) [[unlikely]]
+      return post_sorted(ref);
+    append(ref, posted(ref));
+  }
+  /// Whether a receive that peers see may be given to append().
+  [[nodiscard]] bool takes_at_once() const {
+    return shm_->posted_sorted == 0 && shm_->posted_total.load_relaxed() < kListMost;
+  }
+  /// The same; `p` is where `ref` lies.
+  [[gnu::always_inline]] void append(Ref ref, PostedShm* p) {
+    QueuesShm& q = *shm_;
+    const Ref last = q.posted_list.tail;
+    p->link.next = kNoRef;
+    p->link.prev = last;
+    (last != kNoRef ? posted(last)->link.next : q.posted_list.head) = ref;
+    q.posted_list.tail = ref;
+    q.posted_total.store_relaxed(q.posted_total.load_relaxed() + 1);
+    ++q.next_order;
+    ZH_CHECK_INVARIANT(broken_at_hand_over());
+  }
   void unpost(Ref ref);
+  /// The same of the earliest one that a message matches; null if none.
+  [[nodiscard, gnu::always_inline]] PostedShm* take_posted(uint64_t context, int32_t source, int32_t tag) {
+    BinShm& list = shm_->posted_list;
+    const Ref ref = list.head;
+    PostedShm* p = posted(ref);
+    if (ref == kNoRef || (ref & kPrivateRef) != 0 || !wants(*p, context, source, tag)) [[unlikely]]
+      return take_further(context, source, tag);
+    const Ref next = p->link.next;
+    list.head = next;
+    (next != kNoRef ? posted(next)->link.prev : list.tail) = kNoRef;
+    shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() - 1);
+    ZH_CHECK_INVARIANT(broken_at_hand_over());
+    return p;
+  }
   /// The earliest posted receive that a message matches; null-ref if none. Not removed.
-  [[nodiscard]] Ref match_posted(uint64_t context, int32_t source, int32_t tag) const;
+  [[nodiscard]] Ref match_posted(uint64_t context, int32_t source, int32_t tag);
 
   /// Queues a message as unexpected.
   void add_unexpected(Ref ref);
   void remove_unexpected(Ref ref);
   /// The earliest unexpected message that a receive matches; null-ref if none. Not removed.
-  [[nodiscard]] Ref match_unexpected(uint64_t context, int32_t source, int32_t tag) const;
+  [[nodiscard]] Ref match_unexpected(uint64_t context, int32_t source, int32_t tag) {
+    return shm_->unexpected_count.load_relaxed() == 0 ? kNoRef : look_for_message(context, source, tag);
+  }
 
-  /// The unexpected message that offers this transfer, searched among those of its matching triple.
+  /// The unexpected message that offers this transfer.
   [[nodiscard]] Ref find_transfer(uint64_t context, int32_t source, int32_t tag, Offset transfer) const;
 
   [[nodiscard]] Ref take_free_message();
@@ -185,17 +232,41 @@ class Queues {
   [[nodiscard]] const char* broken_at_hand_over() const;
 
  private:
-  [[nodiscard]] const char* broken_posted(uint32_t klass, uint32_t* private_entries) const;
+  static constexpr uint32_t kListLooks = 8;    ///< entries of a list that a search looks at before it is sorted
+  static constexpr uint32_t kListMost = 1024;  ///< sorting takes time under the lock
+
+  static constexpr uint32_t kListed = kClasses - 1;  ///< of a message's links, that of the list
+
+  [[gnu::noinline]] void post_sorted(Ref ref);
+  [[nodiscard, gnu::noinline]] PostedShm* take_further(uint64_t context, int32_t source, int32_t tag);
+  void add_to_bin(Ref ref);
+  void append(BinShm* bin, uint32_t klass, Ref ref) const;
+  void take_out(BinShm* bin, uint32_t klass, const MessageShm& m) const;
+  void add_to_bins(Ref ref);
+  [[gnu::noinline]] void sort_posted();
+  [[gnu::noinline]] void sort_unexpected();
+  [[nodiscard]] Ref match_in_bins(uint64_t context, int32_t source, int32_t tag) const;
+  [[nodiscard]] Ref look_for_message(uint64_t context, int32_t source, int32_t tag);
+  [[nodiscard]] const char* broken_receives(const BinShm& bin, uint32_t index, uint32_t* left,
+                                            uint32_t* private_entries) const;
+  [[nodiscard]] const char* broken_messages(const BinShm& bin, uint32_t klass, uint32_t index, uint32_t* left,
+                                            uint32_t* private_entries) const;
+  [[nodiscard]] const char* broken_posted(uint32_t* private_entries) const;
   [[nodiscard]] const char* broken_unexpected(uint32_t klass, uint32_t* private_entries) const;
   [[nodiscard]] const char* broken_order(Ref head) const;
   [[nodiscard]] const char* broken_lists_of_entries() const;
   [[nodiscard]] std::byte* resolve(Ref ref) const {
-    return (ref & kPrivateRef) != 0 ? private_base_ + uint64_t{ref & ~kPrivateRef} * kLineBytes
-                                    : base_ + uint64_t{ref} * kLineBytes;
+    if ((ref & kPrivateRef) != 0) [[unlikely]]
+      return private_base_ + uint64_t{ref & ~kPrivateRef} * kLineBytes;
+    return base_ + uint64_t{ref} * kLineBytes;
   }
   static uint32_t bin_of(uint32_t klass, uint64_t context, int32_t source, int32_t tag);
   static bool accepts(int32_t want_source, int32_t want_tag, int32_t source, int32_t tag) {
     return (want_source == kAnySource || want_source == source) && (want_tag == kAnyTag || want_tag == tag);
+  }
+
+  static bool wants(const PostedShm& p, uint64_t context, int32_t source, int32_t tag) {
+    return p.context == context && accepts(p.source, p.tag, source, tag);
   }
 
   std::byte* base_;
@@ -204,18 +275,15 @@ class Queues {
 };
 
 inline void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender) {
-  message->context = envelope.context;
-  message->source = envelope.source;
-  message->tag = envelope.tag;
-  message->kind = static_cast<Kind>(envelope.kind);
-  message->inline_bytes = envelope.inline_bytes;
+  constexpr size_t kHead = offsetof(shm::EnvelopeShm, payload);
+  const auto* from = reinterpret_cast<const std::byte*>(&envelope);
+  auto* to = reinterpret_cast<std::byte*>(&message->number);
+  const uint64_t n =
+      envelope.kind == static_cast<uint8_t>(Kind::kInline) ? envelope.inline_bytes : sizeof(message->far);
   message->sender = sender;
-  message->number = envelope.seq.load_relaxed();
-  if (message->kind == Kind::kInline) {
-    copy::copy_small(message->payload, envelope.payload, envelope.inline_bytes);
-  } else {
-    message->far = envelope.far;
-  }
+  // A half line is the least there is of any envelope.
+  std::memcpy(to, from, kHead + shm::kHalfLinePayload);
+  if (n > shm::kHalfLinePayload) copy::copy_small(to + kHead, from + kHead, n);
 }
 
 }  // namespace zh::p2p

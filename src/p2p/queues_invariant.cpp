@@ -11,14 +11,16 @@ constexpr uint32_t kNow = 32;    // one hand-over of so many does
 constexpr uint32_t kBinMask = 0xffff;
 }  // namespace
 
-const char* PostedShm::broken_invariant() const {
+const char* PostedShm::broken_invariant(bool sorted) const {
+  if (message != kNoRef) return "a queued receive has no message yet";
+  if (!sorted) return nullptr;
   const uint32_t klass = class_of(source, tag);
   if (bin >> 16 != klass) return "a receive is queued in the class of its wildcards";
   const uint32_t index = bin & kBinMask;
   if (index < kBinFirst[klass] || index - kBinFirst[klass] >= 1U << kBinBits[klass]) {
     return "a receive is queued in a bin of its class";
   }
-  return message != kNoRef ? "a queued receive has no message yet" : nullptr;
+  return nullptr;
 }
 
 const char* MessageShm::broken_invariant() const {
@@ -32,7 +34,10 @@ const char* QueuesShm::broken_invariant() const {
   for (const uint32_t n : posted_count) classes += n;
   const uint32_t posted_now = posted_total.load_relaxed();
   const uint32_t unexpected_now = unexpected_count.load_relaxed();
-  if (posted_now != classes) return "posted_total counts the receives of all classes";
+  if (posted_sorted > 1 || unexpected_sorted > 1) return "a queue is sorted or not";
+  if (classes != (posted_sorted != 0 ? posted_now : 0)) return "posted_total counts the receives of all classes";
+  if (posted_sorted != 0 && posted_list.head != kNoRef) return "receives are in the list or in bins";
+  if (unexpected_sorted != 0 && unexpected_list.head != kNoRef) return "messages are in the list or in bins";
   if (posted_now > next_order) return "each queued receive was posted";
   if (unexpected_now > unexpected_high.load_relaxed()) return "unexpected_high is the most there ever were";
   if (unexpected_now > arrivals.load_relaxed()) return "each unexpected message has arrived";
@@ -40,47 +45,78 @@ const char* QueuesShm::broken_invariant() const {
   return nullptr;
 }
 
-// The bins of one class.
-const char* Queues::broken_posted(uint32_t klass, uint32_t* private_entries) const {
-  uint32_t left = shm_->posted_count[klass];
-  const uint32_t end = kBinFirst[klass] + (1U << kBinBits[klass]);
-  for (uint32_t index = kBinFirst[klass]; index != end; ++index) {
-    const BinShm& bin = shm_->posted[index];
-    Ref last = kNoRef;
-    uint64_t order = 0;  // next that may come
-    for (Ref ref = bin.head; ref != kNoRef; last = ref, ref = posted(ref)->link.next) {
-      const PostedShm& p = *posted(ref);
-      if (left-- == 0) return "posted_count receives are queued in each class";
-      if (p.link.prev != last) return "a queued receive is linked both ways";
-      if (const char* broken = p.broken_invariant(); broken != nullptr) return broken;
-      if (p.bin != (klass << 16 | index)) return "a queued receive knows its bin";
-      if (bin_of(klass, p.context, p.source, p.tag) != index) return "a receive is queued in the bin of its triple";
-      if (p.order < order || p.order >= shm_->next_order) return "a bin has its receives in the order of posting";
-      order = p.order + 1;
-      *private_entries += (ref & kPrivateRef) != 0 ? 1 : 0;
+// `index`: of the bin; kBins: the list. `left`: receives that there may be.
+const char* Queues::broken_receives(const BinShm& bin, uint32_t index, uint32_t* left,
+                                    uint32_t* private_entries) const {
+  const bool sorted = index != kBins;
+  Ref last = kNoRef;
+  uint64_t order = 0;  // next that may come
+  for (Ref ref = bin.head; ref != kNoRef; last = ref, ref = posted(ref)->link.next) {
+    const PostedShm& p = *posted(ref);
+    if ((*left)-- == 0) return "posted_count receives are queued in each class";
+    if (p.link.prev != last) return "a queued receive is linked both ways";
+    if (const char* broken = p.broken_invariant(sorted); broken != nullptr) return broken;
+    if (sorted && (p.bin & kBinMask) != index) return "a queued receive knows its bin";
+    if (sorted && bin_of(p.bin >> 16, p.context, p.source, p.tag) != index) {
+      return "a receive is queued in the bin of its triple";
     }
-    if (bin.tail != last) return "a bin of receives ends at its tail";
+    if (sorted && (p.order < order || p.order >= shm_->next_order)) {
+      return "a bin has its receives in the order of posting";
+    }
+    order = p.order + 1;
+    *private_entries += (ref & kPrivateRef) != 0 ? 1 : 0;
   }
-  return left != 0 ? "posted_count receives are queued in each class" : nullptr;
+  return bin.tail != last ? "a queue of receives ends at its tail" : nullptr;
+}
+
+const char* Queues::broken_posted(uint32_t* private_entries) const {
+  uint32_t left = shm_->posted_sorted != 0 ? 0 : shm_->posted_total.load_relaxed();
+  if (const char* broken = broken_receives(shm_->posted_list, kBins, &left, private_entries); broken != nullptr) {
+    return broken;
+  }
+  if (left != 0) return "posted_total receives are queued";
+  for (uint32_t klass = 0; klass != kClasses; ++klass) {
+    left = shm_->posted_count[klass];
+    const uint32_t end = kBinFirst[klass] + (1U << kBinBits[klass]);
+    for (uint32_t index = kBinFirst[klass]; index != end; ++index) {
+      const char* broken = broken_receives(shm_->posted[index], index, &left, private_entries);
+      if (broken != nullptr) return broken;
+    }
+    if (left != 0) return "posted_count receives are queued in each class";
+  }
+  return nullptr;
+}
+
+// `index` as above, `klass` the link that the queue goes by.
+const char* Queues::broken_messages(const BinShm& bin, uint32_t klass, uint32_t index, uint32_t* left,
+                                    uint32_t* private_entries) const {
+  Ref last = kNoRef;
+  for (Ref ref = bin.head; ref != kNoRef; last = ref, ref = message(ref)->link[klass].next) {
+    const MessageShm& m = *message(ref);
+    if ((*left)-- == 0) return "an unexpected message is in the list, or in one bin of each class";
+    if (m.link[klass].prev != last) return "an unexpected message is linked both ways";
+    if (const char* broken = m.broken_invariant(); broken != nullptr) return broken;
+    if (index != kBins && bin_of(klass, m.context, m.source, m.tag) != index) {
+      return "a message is queued in the bins of its triple";
+    }
+    *private_entries += (ref & kPrivateRef) != 0 ? 1 : 0;
+  }
+  return bin.tail != last ? "a queue of messages ends at its tail" : nullptr;
 }
 
 const char* Queues::broken_unexpected(uint32_t klass, uint32_t* private_entries) const {
+  const bool sorted = shm_->unexpected_sorted != 0;
   uint32_t left = shm_->unexpected_count.load_relaxed();
+  if (!sorted) {  // each class's bins are empty
+    const char* broken = broken_messages(shm_->unexpected_list, kListed, kBins, &left, private_entries);
+    if (broken != nullptr) return broken;
+  }
   const uint32_t end = kBinFirst[klass] + (1U << kBinBits[klass]);
   for (uint32_t index = kBinFirst[klass]; index != end; ++index) {
-    const BinShm& bin = shm_->unexpected[index];
-    Ref last = kNoRef;
-    for (Ref ref = bin.head; ref != kNoRef; last = ref, ref = message(ref)->link[klass].next) {
-      const MessageShm& m = *message(ref);
-      if (left-- == 0) return "an unexpected message is in one bin of each class";
-      if (m.link[klass].prev != last) return "an unexpected message is linked both ways";
-      if (const char* broken = m.broken_invariant(); broken != nullptr) return broken;
-      if (bin_of(klass, m.context, m.source, m.tag) != index) return "a message is queued in the bins of its triple";
-      *private_entries += (ref & kPrivateRef) != 0 ? 1 : 0;
-    }
-    if (bin.tail != last) return "a bin of messages ends at its tail";
+    const char* broken = broken_messages(shm_->unexpected[index], klass, index, &left, private_entries);
+    if (broken != nullptr) return broken;
   }
-  return left != 0 ? "an unexpected message is in one bin of each class" : nullptr;
+  return left != 0 ? "an unexpected message is in the list, or in one bin of each class" : nullptr;
 }
 
 // The bins of the last class, which holds all messages of a context in one, tell the order of arrival to the others:
@@ -124,8 +160,8 @@ const char* Queues::broken_invariant() const {
   if (shm_->private_entries != 0 && private_base_ == nullptr) return nullptr;
   uint32_t private_receives = 0;
   uint32_t private_messages[kClasses] = {};
+  if (const char* broken = broken_posted(&private_receives); broken != nullptr) return broken;
   for (uint32_t klass = 0; klass != kClasses; ++klass) {
-    if (const char* broken = broken_posted(klass, &private_receives); broken != nullptr) return broken;
     if (const char* broken = broken_unexpected(klass, &private_messages[klass]); broken != nullptr) return broken;
   }
   if (private_receives + private_messages[0] != shm_->private_entries) return "private_entries entries are private";

@@ -8,7 +8,6 @@ namespace zh::p2p {
 // --- What has arrived
 
 void Receiver::deliver(Request* r, const MessageShm& m) {
-  r->message_bytes = m.bytes();
   r->peer = static_cast<int32_t>(m.sender);
   if (m.kind != Kind::kTransfer) {
     eager_.receive(m, r->buffer, &r->result);
@@ -20,10 +19,22 @@ void Receiver::deliver(Request* r, const MessageShm& m) {
 }
 
 void Receiver::run_taken() {
-  for (uint32_t i = 0; i < matcher_.taken_count(); ++i) {
-    const Matcher::Taken& taken = matcher_.taken(i);
-    matcher_.drop_posted(taken.request);
-    deliver(taken.request, taken.message);
+  const Matcher::Taken* taken = &matcher_.taken(0);
+  for (const Matcher::Taken* end = taken + matcher_.taken_count(); taken != end; ++taken) {
+    Request* r = taken->request;
+    const MessageShm& m = taken->message;
+    if (m.kind != Kind::kInline || r->buffer.layout != nullptr || channels_.watched()) [[unlikely]] {
+      deliver(r, m);
+      continue;
+    }
+    // What deliver() would do.
+    const uint64_t n = m.inline_bytes;
+    const uint64_t room = r->buffer.bytes;
+    r->peer = static_cast<int32_t>(m.sender);
+    r->result = {m.source, m.tag, n < room ? n : room, n > room ? Code::kTruncated : Code::kOk, false};
+    copy::copy_in_line(r->buffer.base, m.payload, r->result.bytes);
+    channels_.counters().count_received(Path::kInline, n);
+    requests_.complete(r);
   }
   matcher_.clear_taken();
 }
@@ -53,25 +64,6 @@ bool Receiver::collect() {
   return moved;
 }
 
-bool Receiver::take_front(const RecvArgs& args, Result* out) {
-  MessageShm message;
-  if (!matcher_.take_front(args, &message)) return false;
-  eager_.receive(message, args.buffer, out);
-  return true;
-}
-
-// What has arrived is received without a place in the queue, which costs three times as much: first by the receives
-// that were posted before, then by this one.
-bool Receiver::take_arrived(const RecvArgs& args, Result* out) {
-  if (args.peer < 0) return false;
-  const auto sender = static_cast<uint32_t>(args.peer);
-  shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
-  if (ring == nullptr || !shm::EnvelopeConsumer::ready(ring)) return false;
-  matcher_.drain_posted(sender);
-  if (matcher_.taken_count() != 0) run_taken();
-  return take_front(args, out);
-}
-
 bool Receiver::await_front(const RecvArgs& args, uint32_t polls) {
   shm::EnvelopeRingShm* ring = args.peer < 0 ? nullptr : channels_.ring_from(static_cast<uint32_t>(args.peer));
   for (uint32_t i = 0; i < polls && ring != nullptr; ++i) {
@@ -90,36 +82,20 @@ bool Receiver::await_front(const RecvArgs& args, uint32_t polls) {
 // --- Receives
 
 Request* Receiver::irecv_unposted(const RecvArgs& args) {
-  Request* r = requests_.make();
-  if (r == nullptr) return nullptr;
-  r->is_send = false;
-  r->peer = args.peer;
-  r->source = args.source;
-  r->tag = args.tag;
-  r->context = args.context;
-  r->buffer = args.buffer;
-  r->stage = Stage::kUnposted;
-  return r;
-}
-
-Request* Receiver::irecv_posted(const RecvArgs& args) {
-  Request* r = irecv_unposted(args);
-  if (r != nullptr) post_or_fail(r);
+  Request* r = requests_.make_receive(args);
+  if (r != nullptr) r->arrivals_seen = ~uint64_t{0};
   return r;
 }
 
 Request* Receiver::irecv(const RecvArgs& args) {
   Request* r = irecv_unposted(args);
   if (r == nullptr) return r;
-  if (take_arrived(args, &r->result)) {
-    requests_.complete(r);
-  } else {
-    post_or_fail(r);
-  }
+  // What has come needs no place in the queue.
+  if (args.peer >= 0) look(r);
+  if (r->stage == Stage::kUnposted) post_or_fail(r);
   return r;
 }
 
-// Nobody looks for a nonblocking receive that is not posted.
 void Receiver::post_or_fail(Request* r) {
   post(r);
   if (r->stage == Stage::kUnposted && r->done.load_relaxed() == 0) requests_.fail(r, Code::kNoMemory);
@@ -131,7 +107,7 @@ void Receiver::look(Request* r) {
 }
 
 void Receiver::post(Request* r) {
-  PostedShm* posted = matcher_.make_posted(r);
+  PostedShm* posted = matcher_.describe(r);
   if (posted == nullptr) return;  // stays unposted: look() goes on serving it
   rendezvous_.describe(r, r->peer, r->buffer.bytes, false, &posted->buffer);
   // Nothing more comes from a dead peer than what is in its ring.
@@ -150,12 +126,11 @@ void Receiver::post(Request* r) {
     case Matcher::Posted::kBroken:
       break;
   }
-  fail(r);
+  requests_.fail(r, Code::kPeerDead);
 }
 
 bool Receiver::cancel(Request* r) {
   if (r->stage != Stage::kPosted || !matcher_.unpost(r)) return false;
-  matcher_.drop_posted(r);
   r->result.cancelled = true;
   requests_.complete(r);
   return true;
@@ -199,11 +174,6 @@ Request* Receiver::imrecv(Message* message, const copy::Buffer& buffer) {
 
 // --- Deaths
 
-void Receiver::fail(Request* r) {
-  matcher_.drop_posted(r);
-  requests_.fail(r, Code::kPeerDead);
-}
-
 bool Receiver::lost(int32_t peer, uint64_t context) const {
   return peer == kAnyPeer ? deaths_.concern(context) : channels_[peer].dead;
 }
@@ -232,7 +202,8 @@ void Receiver::fail_lost() {
     if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) return;
     if (!broken && !lost(r->peer, r->context)) return;
     if (r->stage == Stage::kPosted && !broken && !matcher_.unpost(r)) return;
-    fail(r);
+    if (r->stage == Stage::kPosted && broken) matcher_.give_up();
+    requests_.fail(r, Code::kPeerDead);
     if (r->peer == kAnyPeer) told.push_back(r->context);
   });
   for (const uint64_t context : told) deaths_.told(context);

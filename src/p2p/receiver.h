@@ -24,28 +24,19 @@ class Receiver {
         rendezvous_(rendezvous),
         deaths_(channels.self(), channels.node().size()) {}
 
-  /// Receives at once a small message that waits at the head of its source's ring and that nothing else could match
-  /// first; false if there is none (nothing happened). The fast path of a blocking receive.
-  [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out) {
-    if (args.peer < 0) return false;
-    shm::EnvelopeRingShm* ring = channels_.ring_from(static_cast<uint32_t>(args.peer));
-    return ring != nullptr && shm::EnvelopeConsumer::ready(ring) && take_front(args, out);
-  }
-  /// As recv_now(), for a nonblocking receive: receives that were posted before are served first.
-  [[nodiscard]] bool take_arrived(const RecvArgs& args, Result* out);
   /// Polls the ring of a receive's source, up to `polls` times; true once an envelope is there. Knows one source only.
   [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls);
 
-  /// Starts a receive in the shared queue, if its message has not arrived.
+  /// Starts a receive in the queue that peers see, if its message has not arrived; else that is received.
   [[nodiscard]] Request* irecv(const RecvArgs& args);
-  /// The same without looking for a message that has arrived.
-  [[nodiscard]] Request* irecv_posted(const RecvArgs& args);
   /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.
   [[nodiscard]] Request* irecv_unposted(const RecvArgs& args);
   /// Searches for an unposted receive's message. Cheap when nothing has arrived.
   void look(Request* request);
   /// Moves an unposted receive to the shared queue, where it can be matched while its rank is away.
   void post(Request* request);
+  /// The same of one that nobody looks for: it fails where it cannot be.
+  void post_or_fail(Request* request);
   bool cancel(Request* request);
 
   /// True if there is a message, or kPeerDead to tell of (types.h).
@@ -70,15 +61,12 @@ class Receiver {
   void fail_lost();
 
  private:
-  void post_or_fail(Request* request);
-  bool take_front(const RecvArgs& args, Result* out);
   bool take_matched();
-  void run_taken();
+  [[gnu::noinline]] void run_taken();
   void deliver(Request* request, const MessageShm& message);
   /// Whether a receive for which nothing has come must not wait.
   [[nodiscard]] bool lost(int32_t peer, uint64_t context) const;
   bool tell_lost(const RecvArgs& args, Result* out);
-  void fail(Request* request);
 
   Channels& channels_;
   Requests& requests_;

@@ -147,7 +147,9 @@ void Rendezvous::join(Request* r, const MessageShm& m) {
   }
   auto* t = at<TransferShm>(channels_.base(), m.far.where);
   prefetch_for_write(&t->target);
+  r->plain = false;
   r->transfer = m.far.where;
+  r->message_bytes = m.bytes();
   r->number = m.number;
   r->began_ticks = channels_.begun_ticks();
   const TransferState how = r->stage == Stage::kPosted ? TransferState::kMatched : TransferState::kFound;

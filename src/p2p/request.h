@@ -25,21 +25,35 @@ enum class Stage : uint8_t {
   kDone,
 };
 
-struct Request {
+/// What whoever started a request keeps with it. The engine clears `more`, and does not look.
+struct Kept {
+  uint64_t site;
+  void* type;
+  void* more;
+};
+
+/// All that a short message needs is in the first two lines. While `plain` the rest is as it was made.
+struct alignas(kLineBytes) Request {
   Atomic<uint32_t> done;  ///< looked at without the rank's mutex
+  Stage stage = Stage::kFree;
   bool is_send = false;
   bool detached = false;
-  Stage stage = Stage::kFree;
-  SendMode mode = SendMode::kStandard;
-  uint32_t index = 0;  ///< in the rank's table of requests
+  bool plain = true;
+  uint32_t index = 0;   ///< in the rank's table of requests
+  Ref posted = kNoRef;  ///< its description for peers, the Matcher's; it is kept for good
   int32_t peer = kAnyPeer;
   int32_t source = 0;
   int32_t tag = 0;
+  uint32_t number = 0;  ///< of the envelope
   uint64_t context = 0;
   copy::Buffer buffer;
-  Result result;
 
-  Ref posted = kNoRef;
+  Result result;
+  Kept kept{};
+  Request* next = nullptr;  ///< in one of the endpoint's lists
+  Request* prev = nullptr;
+
+  // Of messages that both ends move, of sends that wait, and of receives that peers cannot reach.
   Offset transfer = kNoOffset;
   Offset layout = kNoOffset;  ///< published description of buffer.layout, freed at the end
   uint64_t layout_bytes = 0;
@@ -50,20 +64,67 @@ struct Request {
   SpanShm carry[2] = {};       ///< sender: bytes of its own that must go through cells
   uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
   uint32_t cells_seen = 0;
-  uint32_t number = 0;       ///< of the envelope
+  SendMode mode = SendMode::kStandard;
+  Path path = Path::kCells;
   uint64_t began_ticks = 0;  ///< see Channels::begun_ticks()
   bool direct_broken = false;
-  bool hidden = false;      ///< a receive that no peer can fill
-  bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
-  bool parked = false;      ///< a transfer that is looked at when its receiver tells of the match
-  bool starved = false;     ///< queued: in WaitingSends::memory
-  Path path = Path::kCells;
+  bool hidden = false;            ///< a receive that no peer can fill
+  bool unpullable = false;        ///< a transfer whose bytes no peer can fetch by itself
+  bool parked = false;            ///< a transfer that is looked at when its receiver tells of the match
+  bool starved = false;           ///< queued: in WaitingSends::memory
   std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (buffering.cpp)
 
   [[nodiscard]] uint64_t carry_bytes() const { return carry[0].bytes + carry[1].bytes; }
+  [[nodiscard]] bool is_done() const {
+    return done.load_acquire() != 0;  // D1 -> D0: result and buffer after done
+  }
+  /// Begins a new life, as a plain one.
+  [[gnu::always_inline]] void begin(Stage how) {
+    done.store_relaxed(0);
+    stage = how;
+    is_send = detached = false;
+    plain = true;
+    result.code = Code::kOk;
+    result.cancelled = false;
+    kept.more = nullptr;
+  }
+  [[gnu::always_inline]] void begin_receive(const RecvArgs& args) {
+    begin(Stage::kUnposted);
+    peer = args.peer;
+    source = args.source;
+    tag = args.tag;
+    context = args.context;
+    buffer = args.buffer;
+  }
+  /// Makes a plain one of it again.
+  void clear() {
+    transfer = layout = kNoOffset;
+    own.forget();
+    message_bytes = finished = moved_direct = 0;
+    carry[0] = carry[1] = {};
+    cells_seen = 0;
+    mode = SendMode::kStandard;
+    path = Path::kCells;
+    direct_broken = hidden = unpullable = parked = starved = false;
+  }
+};
+#ifndef ZH_MODEL_CHECK
+static_assert(offsetof(Request, transfer) == 2 * kLineBytes);
+#endif
 
-  Request* next = nullptr;  ///< in one of the endpoint's lists
-  Request* prev = nullptr;
+/// Where the requests of a rank lie, by index. Other threads may read while one adds.
+class RequestTable {
+ public:
+  static constexpr uint32_t kMost = 1U << 24;
+  /// How many there are, free ones included.
+  [[nodiscard]] uint32_t size() const { return size_.load_relaxed(); }
+  /// index < size()
+  [[nodiscard]] Request* at(uint32_t index) const { return &slabs_[index / kSlab][index % kSlab]; }
+
+ protected:
+  static constexpr uint32_t kSlab = 128;
+  Request** slabs_ = nullptr;
+  Atomic<uint32_t> size_{0};
 };
 
 /// A message that MPI_Mprobe took: only its own MPI_Mrecv can receive it.

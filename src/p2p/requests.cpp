@@ -2,68 +2,52 @@
 
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 namespace zh::p2p {
 
 Requests::Requests(shm::Arena& arena) : arena_(arena) {
-  sent_.is_send = true;
-  sent_.stage = Stage::kDone;
-  sent_.done.store_relaxed(1);
+  if (!room_.reserve(kSlabs * sizeof(Request*))) return;
+  slabs_ = reinterpret_cast<Request**>(room_.base());
+  if (Request* sent = make_empty(); sent != nullptr) sent->is_send = true;
 }
 
 Requests::~Requests() {
   for_each([](const Request* r) { std::free(r->own_copy); });
+  for (uint32_t i = 0; i < size() / kSlab; ++i) delete[] slabs_[i];
 }
 
-Request* Requests::make() {
-  if (free_ == nullptr) {
-    std::unique_ptr<Request[]> slab(new (std::nothrow) Request[kSlab]);
-    if (!slab) return nullptr;
-    for (uint32_t i = kSlab; i-- != 0;) {
-      slab[i].index = made_ + i;
-      slab[i].next = free_;
-      free_ = &slab[i];
-    }
-    made_ += kSlab;
-    slabs_.push_back(std::move(slab));
+bool Requests::add_slab() {
+  const uint32_t made = size();
+  const uint32_t slabs = made / kSlab;
+  if (slabs_ == nullptr || slabs == kSlabs || !room_.open((slabs + 1) * sizeof(Request*))) return false;
+  auto* slab = new (std::nothrow) Request[kSlab];
+  if (slab == nullptr) return false;
+  for (uint32_t i = kSlab; i-- != 0;) {
+    slab[i].index = made + i;
+    slab[i].next = free_;
+    free_ = &slab[i];
   }
-  Request* r = free_;
-  free_ = r->next;
-  r->done.store_relaxed(0);
-  r->detached = false;
-  r->direct_broken = false;
-  r->unpullable = false;
-  r->parked = false;
-  r->starved = false;
-  r->transfer = kNoOffset;
-  r->layout = kNoOffset;
-  r->posted = kNoRef;
-  r->own.forget();
-  r->message_bytes = r->finished = r->moved_direct = 0;
-  r->carry[0] = r->carry[1] = {};
-  r->cells_seen = 0;
-  r->arrivals_seen = ~uint64_t{0};
-  r->path = Path::kCells;
-  r->hidden = false;
-  r->next = r->prev = nullptr;
-  r->result = Result{};
-  return r;
+  slabs_[slabs] = slab;
+  size_.store_relaxed(made + kSlab);
+  return true;
 }
 
 Request* Requests::make_send() {
-  Request* r = make();
+  Request* r = take();
   if (r == nullptr) return nullptr;
+  r->begin(Stage::kQueued);
   r->is_send = true;
+  r->plain = false;
   ++pending_sends_;
   return r;
 }
 
-void Requests::release(Request* request) {
-  if (request == &sent_) return;
-  request->stage = Stage::kFree;
-  request->next = free_;
-  free_ = request;
+Request* Requests::make_empty() {
+  Request* r = take();
+  if (r == nullptr) return nullptr;
+  r->begin(Stage::kDone);
+  r->done.store_relaxed(1);
+  return r;
 }
 
 void Requests::detach(Request* request) {
@@ -81,7 +65,7 @@ void Requests::drop_layout(Request* request) {
   request->layout = kNoOffset;
 }
 
-void Requests::complete(Request* request) {
+void Requests::end_rest(Request* request) {
   drop_layout(request);
   if (request->is_send) {
     --pending_sends_;
@@ -96,11 +80,6 @@ void Requests::complete(Request* request) {
     request->hidden = false;
     --hidden_;
   }
-  request->stage = Stage::kDone;
-  // D0 -> D1: result and buffer are complete before done.
-  request->done.store_release(1);
-  count_ended();
-  if (request->detached) release(request);
 }
 
 }  // namespace zh::p2p

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "os/room.h"
 #include "p2p/request.h"
 #include "shm/arena.h"
 
 namespace zh::p2p {
 
-class Requests {
+class Requests : public RequestTable {
  public:
   /// `arena`: where published layouts lie.
   explicit Requests(shm::Arena& arena);
@@ -18,29 +17,50 @@ class Requests {
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
 
-  /// Null when out of memory.
-  [[nodiscard]] Request* make();
+  /// A receive that is not queued; null when out of memory.
+  [[nodiscard]] Request* make_receive(const RecvArgs& args) {
+    Request* r = take();
+    if (r != nullptr) r->begin_receive(args);
+    return r;
+  }
+  /// Null: it takes memory to make one. Else take_first() takes it, to be begun.
+  [[nodiscard]] Request* first_free() const { return free_; }
+  void take_first() { free_ = free_->next; }
   /// A send that is not in any list yet, counted as pending; null when out of memory.
   [[nodiscard]] Request* make_send();
-  /// Stands for every send that completed at once; never freed.
-  [[nodiscard]] Request* sent() { return &sent_; }
-  [[nodiscard]] Request* at(uint32_t index) const { return &slabs_[index / kSlab][index % kSlab]; }
-  /// How many there are, free ones included: at() takes less.
-  [[nodiscard]] uint32_t made() const { return made_; }
+  /// Nothing to be done, but something to be kept by; null when out of memory.
+  [[nodiscard]] Request* make_empty();
+  /// Stands for every send that completed at once; never freed. Only if usable().
+  [[nodiscard]] Request* sent() const { return at(0); }
+  /// Else there was no memory for it.
+  [[nodiscard]] bool usable() const { return size() != 0; }
   template <typename Visit>
   void for_each(Visit&& visit) {
-    for (auto& slab : slabs_) {
-      for (Request* r = slab.get(); r != slab.get() + kSlab; ++r) visit(r);
-    }
+    for (uint32_t i = 0; i < size(); ++i) visit(at(i));
   }
 
-  void complete(Request* request);
+  [[gnu::always_inline]] void complete(Request* request) {
+    if (!request->plain) [[unlikely]]
+      end_rest(request);
+    request->stage = Stage::kDone;
+    // D0 -> D1: result and buffer are complete before done.
+    request->done.store_release(1);
+    count_ended();
+    if (request->detached) [[unlikely]]
+      release(request);
+  }
   /// Ends a request that cannot succeed; it is in no list and no queue any more.
   void fail(Request* request, Code code) {
     request->result.code = code;
     complete(request);
   }
-  void release(Request* request);
+  void release(Request* request) {
+    if (request->index == 0) return;  // sent()
+    if (!request->plain) request->clear();
+    request->stage = Stage::kFree;
+    request->next = free_;
+    free_ = request;
+  }
   void detach(Request* request);
   /// The published description of its layout is needed no longer.
   void drop_layout(Request* request);
@@ -49,11 +69,13 @@ class Requests {
   void set_unpullable(Request* request, bool unpullable) {
     if (unpullable != request->unpullable) unpullable_ += unpullable ? 1 : -1;
     request->unpullable = unpullable;
+    request->plain = false;
   }
   /// No peer can fill this receive.
   void hide(Request* request) {
     if (!request->hidden) ++hidden_;
     request->hidden = true;
+    request->plain = false;
   }
   /// `request` owns `copy`, `bytes` long, from now on.
   void give_copy(Request* request, std::byte* copy, uint64_t bytes) {
@@ -76,17 +98,24 @@ class Requests {
   [[nodiscard]] static constexpr uint64_t buffered_cost(uint64_t bytes) { return bytes + sizeof(Request); }
 
  private:
-  static constexpr uint32_t kSlab = 256;
+  static constexpr uint32_t kSlabs = kMost / kSlab;
 
+  [[nodiscard]] Request* take() {
+    if (free_ == nullptr && !add_slab()) [[unlikely]]
+      return nullptr;
+    Request* r = free_;
+    free_ = r->next;
+    return r;
+  }
+  [[gnu::noinline]] bool add_slab();
+  [[gnu::noinline]] void end_rest(Request* request);
   void count_ended() {
     ended_.store_release(ended_.load_relaxed() + 1);  // D2 -> D3: counted after it is done
   }
 
   shm::Arena& arena_;
-  std::vector<std::unique_ptr<Request[]>> slabs_;
+  os::PrivateRoom room_;  ///< of slabs_: addresses for all of them
   Request* free_ = nullptr;
-  Request sent_;
-  uint32_t made_ = 0;
   uint64_t pending_sends_ = 0;
   uint64_t unpullable_ = 0;
   uint64_t hidden_ = 0;

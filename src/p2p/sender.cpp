@@ -20,12 +20,10 @@ Request* Sender::make(const SendArgs& args) {
   r->mode = args.mode;
   r->message_bytes = args.data.bytes;
   r->began_ticks = channels_.begun_ticks();
-  r->stage = Stage::kQueued;
   return r;
 }
 
-Request* Sender::isend(const SendArgs& args, bool waits) {
-  if (send_now(args)) return requests_.sent();
+Request* Sender::start(const SendArgs& args, bool waits) {
   Request* r = make(args);
   if (r == nullptr) return nullptr;
   Channel& peer = channels_[args.dest];

@@ -27,8 +27,13 @@ class Sender {
   /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing
   /// happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
-  /// `waits`: the caller does nothing else until it is sent, so this end may go along while the receiver reads.
-  [[nodiscard]] Request* isend(const SendArgs& args, bool waits = false);
+  /// Starts what send_now() did not send; null when out of memory. `waits`: the caller does nothing else until it is
+  /// sent, so this end may go along while the receiver reads.
+  [[nodiscard]] Request* start(const SendArgs& args, bool waits = false);
+  /// Both, the second if need be.
+  [[nodiscard]] Request* isend(const SendArgs& args, bool waits = false) {
+    return send_now(args) ? requests_.sent() : start(args, waits);
+  }
   /// False if the message has been matched.
   bool cancel(Request* send);
 

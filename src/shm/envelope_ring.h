@@ -139,6 +139,7 @@ class EnvelopeProducer {
   /// `ring` is empty; its position (0 in fresh memory) is where this producer begins, at a slot.
   void attach(EnvelopeRingShm* ring) {
     ring_ = ring;
+    slots_ = ring->slots();
     positions_ = 2 * ring->capacity;
     write_pos_ = consumed_seen_ = ring->consumed.load_relaxed();
   }
@@ -149,27 +150,32 @@ class EnvelopeProducer {
   /// Where the next envelope goes, with room for kInlineBytes, or null when the ring is full. The caller fills it and
   /// calls publish(); nothing in between may fail. `spare` slots are kept free (for the marker that moves the ring).
   [[nodiscard]] EnvelopeShm* claim(uint32_t spare = 1) {
-    if (write_pos_ % 2 != 0) skip_half();
-    if (!has_room(spare)) {
-      // E2 -> E3: the consumer is done reading the slots that are claimed now.
-      consumed_seen_ = ring_->consumed.load_acquire();
-      line_seen_ = ring_->line.load_relaxed();
-      if (!has_room(spare)) return nullptr;
-    }
-    return ring_->slot_at(write_pos_);
+    if (write_pos_ % 2 != 0) [[unlikely]]
+      skip_half();
+    if (!has_room(spare) && !sees_room(spare)) [[unlikely]]
+      return nullptr;
+    return slot_at(write_pos_);
+  }
+  /// The same for a `half`, of at most kHalfLinePayload bytes, or a whole; null too where it takes a closer look.
+  [[nodiscard, gnu::always_inline]] EnvelopeShm* claim_at_once(bool half) const {
+    EnvelopeShm* slot = slot_at(write_pos_);
+    if (write_pos_ % 2 != 0) return half ? EnvelopeRingShm::second_half(slot) : nullptr;
+    return has_room(1) ? slot : nullptr;
   }
   /// The same for at most kHalfLinePayload bytes.
   [[nodiscard]] EnvelopeShm* claim_short(uint32_t spare = 1) {
-    return write_pos_ % 2 != 0 ? ring_->slot_at(write_pos_) : claim(spare);
+    return write_pos_ % 2 != 0 ? EnvelopeRingShm::second_half(slot_at(write_pos_)) : claim(spare);
   }
   /// `followed`: what comes next had better share the line. Only for at most kHalfLinePayload bytes.
-  void publish(EnvelopeShm* slot, bool followed = false) {
-    followed = followed && write_pos_ % 2 == 0;
+  [[gnu::always_inline]] void publish(EnvelopeShm* slot, bool followed = false) {
+    const uint32_t pos = write_pos_;
+    const uint32_t seq = pos + 1;
+    followed = followed && pos % 2 == 0;
     slot->followed = followed ? 1 : 0;
     // Whatever a longer message left there.
-    if (followed) EnvelopeRingShm::second_half(slot)->seq.store_relaxed(write_pos_ + 1);
-    const uint32_t seq = write_pos_ + 1;
-    write_pos_ = EnvelopeRingShm::behind(write_pos_, *slot);
+    if (followed) EnvelopeRingShm::second_half(slot)->seq.store_relaxed(seq);
+    const uint32_t behind = followed ? seq : (pos | 1) + 1;
+    write_pos_ = behind;
     ZH_CHECK_INVARIANT(slot->broken_invariant());
     // E1 -> E0: header and payload are visible before seq.
     slot->seq.store_release(seq);
@@ -178,7 +184,7 @@ class EnvelopeProducer {
     // The consumer has read that line a lap ago. Stores wait for their lines one behind the other, and the few that fit
     // into the store buffer are not enough messages to hide that.
     constexpr uint32_t kAhead = 3;
-    prefetch_for_write(ring_->slot_at(write_pos_ + 2 * kAhead));
+    prefetch_for_write(slot_at(behind + 2 * kAhead));
   }
   /// True when every published envelope has been consumed.
   [[nodiscard]] bool empty() {
@@ -199,55 +205,85 @@ class EnvelopeProducer {
   }
 
  private:
+  /// The whole slot of a position.
+  [[nodiscard]] EnvelopeShm* slot_at(uint32_t position) const { return slots_ + (position & (positions_ - 1)) / 2; }
   [[nodiscard]] bool has_room(uint32_t spare) const {
     return write_pos_ - consumed_seen_ + 2 * (spare + 1) <= positions_;
   }
-  void skip_half() {
-    EnvelopeShm* half = ring_->slot_at(write_pos_);
+  [[nodiscard, gnu::noinline]] bool sees_room(uint32_t spare) {
+    if (ring_ == nullptr) return false;
+    // E2 -> E3: the consumer is done reading the slots that are claimed now.
+    consumed_seen_ = ring_->consumed.load_acquire();
+    line_seen_ = ring_->line.load_relaxed();
+    return has_room(spare);
+  }
+  [[gnu::noinline]] void skip_half() {
+    EnvelopeShm* half = EnvelopeRingShm::second_half(slot_at(write_pos_));
     half->kind = kHalfSkipped;
     publish(half);
   }
 
   EnvelopeRingShm* ring_ = nullptr;
+  EnvelopeShm* slots_ = nullptr;
   uint32_t positions_ = 0;
   uint32_t write_pos_ = 0;
   uint32_t consumed_seen_ = 0;
   uint32_t line_seen_ = 0;
 };
 
-/// Consumer side, stateless: the read position lives in the ring, since either side may make progress. All calls but
-/// ready() need the receiver's lock.
+/// Consumer side, for as long as the receiver's lock is held: the read position lives in the ring, since either side
+/// may make progress. Only ready() needs no lock.
 class EnvelopeConsumer {
  public:
+  [[gnu::always_inline]] explicit EnvelopeConsumer(EnvelopeRingShm* ring)
+      : ring_(ring), slots_(ring->slots()), mask_(ring->capacity - 1), pos_(ring->consumed.load_relaxed()) {}
+
   /// The oldest envelope, or null if there is none.
-  [[nodiscard]] static EnvelopeShm* front(EnvelopeRingShm* ring) {
+  [[nodiscard, gnu::always_inline]] EnvelopeShm* front() {
     for (;;) {
-      const uint32_t pos = ring->consumed.load_relaxed();
-      EnvelopeShm* slot = ring->slot_at(pos);
+      EnvelopeShm* slot = slot_at(pos_);
       // E0 -> E1: reads the envelope after its seq.
-      if (slot->seq.load_acquire() != pos + 1) return nullptr;
-      if (slot->kind != kHalfSkipped) return slot;
-      consume(ring);
+      if (slot->seq.load_acquire() != pos_ + 1) return nullptr;
+      if (slot->kind != kHalfSkipped) [[likely]]
+        return slot;
+      consume(slot);
     }
   }
-  /// Gives the oldest envelope's place back to the producer.
-  static void consume(EnvelopeRingShm* ring) {
-    const uint32_t pos = ring->consumed.load_relaxed();
-    ZH_CHECK_INVARIANT(ready(ring) ? nullptr : "only a published envelope is consumed");
+  /// Before the lock was taken nobody else has consumed what this one saw.
+  [[nodiscard]] bool still_first() const { return ring_->consumed.load_relaxed() == pos_; }
+  /// The same where it takes no second look; without the lock a hint.
+  [[nodiscard, gnu::always_inline]] EnvelopeShm* published() const {
+    EnvelopeShm* slot = slot_at(pos_);
+    return slot->seq.load_acquire() == pos_ + 1 ? slot : nullptr;  // E0 -> E1: reads the envelope after its seq
+  }
+  /// Gives the place of the oldest envelope, which is `slot`, back to the producer.
+  [[gnu::always_inline]] void consume(const EnvelopeShm* slot) {
+    ZH_CHECK_INVARIANT(ready(ring_) ? nullptr : "only a published envelope is consumed");
+    pos_ = EnvelopeRingShm::behind(pos_, *slot);
     // E3 -> E2: the slot has been read.
-    ring->consumed.store_release(EnvelopeRingShm::behind(pos, *ring->slot_at(pos)));
+    ring_->consumed.store_release(pos_);
   }
   /// Asks for a line that will be read soon. Taking the lock for each message keeps the processor from reading ahead by
   /// itself; nearer lines than this one may still be written, which fetching them now would disturb.
-  static void read_ahead(EnvelopeRingShm* ring) {
+  [[gnu::always_inline]] void read_ahead() const {
     constexpr uint32_t kAhead = 8;
-    __builtin_prefetch(ring->slot_at((ring->consumed.load_relaxed() & ~1U) + 2 * kAhead));
+    __builtin_prefetch(slots_ + ((pos_ / 2 + kAhead) & mask_));
   }
   /// Without the lock: is there an envelope at the read position? A hint for the owner's poll.
   [[nodiscard]] static bool ready(EnvelopeRingShm* ring) {
     const uint32_t pos = ring->consumed.load_relaxed();
     return ring->slot_at(pos)->seq.load_relaxed() == pos + 1;
   }
+
+ private:
+  [[nodiscard]] EnvelopeShm* slot_at(uint32_t position) const {
+    EnvelopeShm* slot = slots_ + (position / 2 & mask_);
+    return position % 2 == 0 ? slot : EnvelopeRingShm::second_half(slot);
+  }
+  EnvelopeRingShm* ring_;
+  EnvelopeShm* slots_;
+  uint32_t mask_;
+  uint32_t pos_;
 };
 
 }  // namespace zh::shm

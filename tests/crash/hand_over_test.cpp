@@ -25,7 +25,7 @@ TEST(HandOverDeathTest, AnEnvelope) {
   memory.ring.capacity = 4;
   shm::EnvelopeProducer producer;
   producer.attach(&memory.ring);
-  EXPECT_DEATH(shm::EnvelopeConsumer::consume(&memory.ring), "only a published envelope is consumed");
+  EXPECT_DEATH(shm::EnvelopeConsumer(&memory.ring).consume(memory.slots), "only a published envelope is consumed");
   shm::EnvelopeShm* slot = producer.claim();
   memory.ring.consumed.store_relaxed(6);
   EXPECT_DEATH(producer.publish(slot), "consumed <= produced <= consumed");

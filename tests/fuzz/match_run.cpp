@@ -163,7 +163,7 @@ class Agent {
     shared_.expected[m.dest].fetch_add_relaxed(1);
     sent_.push_back(m);
     ids_.push_back(id);
-    if (op.act == Act::kSendNow && rank_.send_now(args)) return data->fill(~id);
+    if (op.act == Act::kSendNow && rank_.send_short(args)) return data->fill(~id);
     Request* request = rank_.isend(args);
     if (request == nullptr) return shared_.fail("isend gave no request");
     if (op.act != Act::kBuffered) return sends_.push_back({request, sent_.size() - 1, std::move(data)});
@@ -198,18 +198,15 @@ class Agent {
     start(number, op.act == Act::kRecvNow, op.strided);
   }
 
-  void start(size_t number, bool at_once, bool strided) {
+  void start(size_t number, bool in_short, bool strided) {
     const PostedReceive& r = posted_[number];
     RecvArgs args = filter(r.context, r.want_source, r.want_tag);
     auto data = std::make_unique<Packed>(r.capacity, strided);
     args.buffer = data->buffer();
-    Request* request = nullptr;
     Result result;
-    if (!at_once) {
-      request = rank_.irecv(args);
-    } else if (rank_.recv_or_start(args, &result, &request)) {
-      return received(number, result, std::move(data));
-    }
+    if (in_short && rank_.recv_short(args, &result)) return received(number, result, std::move(data));
+    Request* request = in_short ? rank_.irecv_short(args) : nullptr;
+    if (request == nullptr) request = rank_.irecv(args);
     if (request == nullptr) return shared_.fail("irecv gave no request");
     receives_.push_back({request, number, std::move(data)});
   }

@@ -283,27 +283,28 @@ void Endpoint::MemoryNotes::accessed(copy::Reach, uint32_t, uint64_t) {}
 Requests::Requests(shm::Arena& arena) : arena_(arena) {}
 Requests::~Requests() = default;
 
-Request* Requests::make() {
+bool Requests::add_slab() {
   const uint32_t self = mc::self();
   uint32_t& used = g_world->requests_used[self];
   mc::check(used < mc::kMessagesMax, "one request per message");
-  return &g_world->requests[self][used++];
+  free_ = &g_world->requests[self][used++];
+  return true;
 }
 
 Request* Requests::make_send() {
-  Request* r = make();
+  Request* r = take();
+  r->begin(Stage::kQueued);
   r->is_send = true;
+  r->plain = false;
   ++pending_sends_;
   return r;
 }
 
-void Requests::complete(Request* request) {
+void Requests::end_rest(Request* request) {
   mc::check(request->stage == Stage::kTransfer, "a request ends once");
-  if (request->is_send) {
-    --pending_sends_;
-    if (request->unpullable) --unpullable_;
-  }
-  request->stage = Stage::kDone;
+  if (!request->is_send) return;
+  --pending_sends_;
+  if (request->unpullable) --unpullable_;
 }
 
 void Requests::drop_layout(Request* /*request*/) {}
@@ -345,9 +346,8 @@ bool Matcher::withdraw(const Request* /*send*/) {
 }
 
 Request* Receiver::irecv(const RecvArgs& args) {
-  Request* r = requests_.make();
+  Request* r = requests_.make_receive(args);
   r->peer = 0;
-  r->buffer = args.buffer;
   r->stage = Stage::kPosted;
   return r;
 }
@@ -358,13 +358,14 @@ bool Receiver::collect() {
   Request* r = &g_world->requests[1][g_world->requests_used[1] - 1];
   if (r->stage != Stage::kPosted) return false;
   shm::EnvelopeRingShm* ring = &g_segment.ring.ring;
-  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  shm::EnvelopeConsumer consumer(ring);
+  const shm::EnvelopeShm* slot = consumer.front();
   if (slot == nullptr) return false;
   mc::data_read(&g_segment.ring.slots);
   mc::data_read(&g_segment.transfer.source);
   MessageShm message{};
   Queues::fill(&message, *slot, 0);
-  shm::EnvelopeConsumer::consume(ring);
+  consumer.consume(slot);
   r->message_bytes = message.bytes();
   r->peer = 0;
   r->result = result_of(message, r->buffer.bytes);

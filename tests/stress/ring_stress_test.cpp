@@ -233,13 +233,14 @@ class RingRank {
       EXPECT_STREQ(ring->broken_invariant(), nullptr);
     }
     uint64_t taken = 0;
+    EnvelopeConsumer consumer(ring);
     while (taken < 32) {
-      EnvelopeShm* slot = EnvelopeConsumer::front(ring);
+      EnvelopeShm* slot = consumer.front();
       if (slot == nullptr) break;
       if (slot->kind == shm::kRingMoved) {
         const Offset next = slot->far.where;
         p.in.store_release(next);  // A0 -> A1
-        ring = at<EnvelopeRingShm>(base_, next);
+        consumer = EnvelopeConsumer(at<EnvelopeRingShm>(base_, next));
         continue;
       }
       EXPECT_EQ(slot->source, static_cast<int32_t>(sender));
@@ -250,7 +251,7 @@ class RingRank {
         EXPECT_TRUE(holds(base_ + slot->far.block.payload, slot->far.bytes, sender, p.received));
         shm::release_block(base_, slot->far.block);
       }
-      EnvelopeConsumer::consume(ring);
+      consumer.consume(slot);
       ++p.received;
       ++taken;
       if (::testing::Test::HasFailure()) {

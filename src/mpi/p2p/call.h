@@ -118,6 +118,31 @@ template <typename N>
   return kGoOn;
 }
 
+/// What most calls ask for, of whom no more need be asked: contiguous data, on the communicator and of the datatype
+/// that were looked up last. Neither calls anybody nor needs memory, so that a wrapper that begins with it is short.
+struct PlainCall {
+  const CommInfo* info;
+  const TypeInfo* type;
+};
+template <typename N>
+[[gnu::always_inline]] inline bool is_plain(const Arguments<N>& a, PlainCall* out) {
+  out->info = comms.latest(key_of(a.comm));
+  out->type = types.latest(key_of(a.datatype));
+  if (out->info == nullptr || out->info->lone) [[unlikely]]
+    return false;
+  if (out->type == nullptr || out->type->kind != TypeInfo::Kind::kContiguous) [[unlikely]]
+    return false;
+  if (a.buf == nullptr) [[unlikely]]
+    return false;
+  return a.count >= 0;
+}
+/// The peer of one, or kAnyPeer; less if it is not a rank of this node alone.
+[[gnu::always_inline]] inline int32_t plain_source(const CommInfo* info, int source) {
+  if (is_rank(info, source)) [[likely]]
+    return info->local[source];
+  return source == MPI_ANY_SOURCE && info->all_local ? p2p::kAnyPeer : p2p::kAnyPeer - 1;
+}
+
 /// Makes the MessageCall. Returns a step. Mode and form are constants in most callers, where little of this is left.
 template <typename N>
 [[gnu::always_inline]] inline int judge(Mode mode, Form form, const Arguments<N>& a, MessageCall* out) {

@@ -95,13 +95,7 @@ int recv_by_engine(Operation* op, const MessageCall& call) {
   const int error = keep_data(op, call.data, &args.buffer);
   if (error != MPI_SUCCESS) return failed(op, error);
   op->result.cancelled = false;
-  if (op->packed != nullptr) {  // to be unpacked at the end, when the engine's request is finished
-    op->engine = shim.rank->irecv(args);
-  } else if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
-    if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
-    op->state = Operation::State::kDone;
-    return MPI_SUCCESS;
-  }
+  op->engine = shim.rank->irecv(args);
   if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
   op->state = Operation::State::kEngine;
   return MPI_SUCCESS;

@@ -23,17 +23,17 @@ constexpr uintptr_t kNowhere = uintptr_t{1} << 63;
 
 std::byte* request_arena = reinterpret_cast<std::byte*>(kNowhere);
 std::byte* message_arena = reinterpret_cast<std::byte*>(kNowhere);
-UserRequest** request_chunks[kMaxRequests / kChunk];
+uint32_t requests_with_handles = 0;
 uint32_t most_messages = kMaxMessages;
 
 namespace {
 
 std::mutex requests_mutex;
 UserRequest* idle = nullptr;  // list
-uint32_t n_made = 0;
+constexpr uint32_t kHandlesAtOnce = 1024;
 
 std::mutex abandoned_mutex;
-std::vector<UserRequest*> abandoned;
+std::vector<Request*> abandoned;
 
 std::mutex messages_mutex;
 std::vector<OwnMessage> messages;
@@ -52,83 +52,98 @@ os::PrivateRoom& message_room = *new os::PrivateRoom;
 #endif
 }
 
-/// Another kChunk requests; false when the limit is reached.
-bool make_chunk() {
-  if (n_made >= kMaxRequests) return false;
-#if !ZH_ABI_INT_HANDLES
-  if (!request_room.open((uint64_t{n_made} + kChunk) * kSlotBytes)) return false;
-#endif
-  auto** pointers = new (std::nothrow) UserRequest*[kChunk]();
-  auto* objects = new (std::nothrow) UserRequest[kChunk];
-  if (pointers == nullptr || objects == nullptr) {
-    delete[] pointers;
-    delete[] objects;
-    return false;
-  }
-  for (uint32_t i = kChunk; i-- > 0;) {
-    objects[i].index = n_made + i;
-    pointers[i] = &objects[i];
-#if !ZH_ABI_INT_HANDLES
-    fill_slot(request_arena + (n_made + i) * kSlotBytes, kFirstFortran + n_made + i);
-#endif
-    objects[i].next_idle = idle;
-    idle = &objects[i];
-  }
-  request_chunks[n_made / kChunk] = pointers;
-  n_made += kChunk;
-  return true;
-}
-
 }  // namespace
 
 bool prepare_handles() {
 #if !ZH_ABI_INT_HANDLES
   // Mostly addresses are needed; slots open as they are used. Of limited ones (ulimit -v) most are the program's.
-  const uint64_t chunks = os::address_space_left() / 16 / (kChunk * kSlotBytes);
-  most_messages = static_cast<uint32_t>(std::min<uint64_t>(kMaxMessages, chunks * kChunk));
-  if (!request_room.reserve(std::min<uint64_t>(kMaxRequests, chunks * kChunk) * kSlotBytes)) return false;
+  const uint64_t most = os::address_space_left() / 16 / kSlotBytes / kHandlesAtOnce * kHandlesAtOnce;
+  most_messages = static_cast<uint32_t>(std::min<uint64_t>(kMaxMessages, most));
+  if (!request_room.reserve(std::min<uint64_t>(kMaxRequests, most) * kSlotBytes)) return false;
   if (!message_room.reserve(most_messages * kSlotBytes)) return false;
   request_arena = request_room.base();
   message_arena = message_room.base();
-  return true;
-#else
-  return true;
 #endif
+  return make_handles(0);
 }
 
-UserRequest* new_request(MPI_Request* handle) {
+bool make_handles(uint32_t index) {
   const TableLock lock(requests_mutex);
-  if (idle == nullptr && !make_chunk()) return nullptr;
-  UserRequest* request = idle;
-  idle = request->next_idle;
-  request->kind = UserRequest::Kind::kPlain;
-  request->active = true;
-  *handle = handle_of(request->index);
-  return request;
+  while (requests_with_handles <= index) {
+    const uint32_t with = requests_with_handles + kHandlesAtOnce;
+    if (with > kMaxRequests) return false;
+#if !ZH_ABI_INT_HANDLES
+    if (!request_room.open(uint64_t{with} * kSlotBytes)) return false;
+    for (uint32_t i = requests_with_handles; i < with; ++i) {
+      fill_slot(request_arena + i * kSlotBytes, kFirstFortran + i);
+    }
+#endif
+    requests_with_handles = with;
+  }
+  return true;
 }
 
 namespace {
+UserRequest* take_idle() {
+  const TableLock lock(requests_mutex);
+  UserRequest* request = idle;
+  if (request == nullptr) return new (std::nothrow) UserRequest;
+  idle = request->next_idle;
+  return request;
+}
+
 void give_back(UserRequest* request) {
   request->active = false;
+  if (request->request != nullptr) shim.rank->release(request->request);
   const TableLock lock(requests_mutex);
   request->next_idle = idle;
   idle = request;
 }
+
+ErrorSite site_of(const Request* message) {
+  if (message->kept.site == 0) return {MPI_COMM_WORLD};  // that of all sends that were over at once
+#if ZH_ABI_INT_HANDLES
+  return {static_cast<MPI_Comm>(message->kept.site), message->context};
+#else
+  return {reinterpret_cast<MPI_Comm>(message->kept.site), message->context};
+#endif
+}
 }  // namespace
 
-UserRequest* completed_send() {
-  static UserRequest* const one = [] {
-    MPI_Request handle;
-    UserRequest* request = new_request(&handle);
-    if (request != nullptr) {
-      request->kind = UserRequest::Kind::kSent;
-      request->operation = Operation{};  // it may have been another request's
-      request->operation.state = Operation::State::kDone;
-      request->operation.site = {MPI_COMM_WORLD};
-    }
-    return request;
-  }();
-  return one;
+UserRequest* new_request(MPI_Request* handle) {
+  UserRequest* request = take_idle();
+  if (request == nullptr) return nullptr;
+  request->request = shim.rank->make_empty();
+  if (request->request == nullptr || !name(request->request, handle)) {
+    give_back(request);
+    return nullptr;
+  }
+  request->request->kept.more = request;
+  request->kind = UserRequest::Kind::kPlain;
+  request->active = true;
+  return request;
+}
+
+// A message for which there is no handle goes on without: what it receives is received.
+int name_message(Request* message, MPI_Comm comm, TypeInfo* type, MPI_Request* handle) {
+  if (message == nullptr || !name(message, handle)) {
+    if (message != nullptr) shim.rank->detach(message);
+    return raise(comm, MPI_ERR_NO_MEM);
+  }
+  if (type != nullptr && type->kind == TypeInfo::Kind::kContiguous) type = nullptr;
+  if (type != nullptr) hold_handle(type);
+  keep_with(message, comm, type);
+  return MPI_SUCCESS;
+}
+
+int end_message(Request* request) {
+  auto* type = static_cast<TypeInfo*>(request->kept.type);
+  int error = class_of(request->result.code);
+  if (type == nullptr) return error;
+  if (!request->is_send && error == MPI_SUCCESS) error = judge_end(request->result, *type);
+  drop_handle(type);
+  request->kept.type = nullptr;
+  return error;
 }
 
 void free_request(UserRequest* request) {
@@ -153,23 +168,7 @@ void free_request(UserRequest* request) {
   give_back(request);
 }
 
-bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status) {
-  UserRequest* request = own(*handle);
-  if (request == nullptr) return false;
-  if (request->kind != UserRequest::Kind::kSent) {
-    if (!done_at_start(request) || request->operation.error != MPI_SUCCESS) return false;
-    request->operation.state = Operation::State::kNone;
-    write_result(status, request->operation.result, request->operation.receives);
-    give_back(request);
-  } else {
-    write_result(status, request->operation.result, false);
-  }
-  *handle = MPI_REQUEST_NULL;
-  return true;
-}
-
 bool look(UserRequest* request) {
-  if (done_at_start(request)) return true;
   if (!request->active) return true;
   if (request->collective != nullptr) return request->collective->look();
   if (request->kind == UserRequest::Kind::kFlush) return bsend_flushed(request->buffer);
@@ -177,7 +176,9 @@ bool look(UserRequest* request) {
   return request->second == nullptr || look(request->second);
 }
 
-ErrorSite error_site(const UserRequest* request) {
+ErrorSite error_site(const Request* message) {
+  const UserRequest* request = more(message);
+  if (request == nullptr) return site_of(message);
   if (request->collective != nullptr) return request->collective->error_site();
   if (const CommInfo* info = request->call.info; info != nullptr) return {info->handle, info->context};
   return request->operation.site;
@@ -197,7 +198,6 @@ void take_made(UserRequest* request) {
 
 int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
-  if (finish_if_done_at_start(handle, status)) return MPI_SUCCESS;
   if (!request->active) {  // inactive persistent
     write_empty_status(status);
     return MPI_SUCCESS;
@@ -229,7 +229,9 @@ int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* 
   return error;
 }
 
-void tell(const UserRequest* request, p2p::Activity* out) {
+void tell(const Request* message, p2p::Activity* out) {
+  const UserRequest* request = more(message);
+  if (request == nullptr) return shim.rank->tell(message, out);
   if (request->collective != nullptr) return request->collective->tell(out);
   const Operation& op = request->operation;
   const bool exchanges = request->kind == UserRequest::Kind::kExchange;
@@ -238,9 +240,14 @@ void tell(const UserRequest* request, p2p::Activity* out) {
   tell(exchanges && received ? *request->second : op, out);
 }
 
-void peek_status(UserRequest* request, MPI_Status* status) {
-  if (!request->active) {
+void peek_status(Request* message, MPI_Status* status) {
+  if (!is_active(message)) {
     write_empty_status(status);
+    return;
+  }
+  UserRequest* request = more(message);
+  if (request == nullptr) {
+    write_result(status, message->result, !message->is_send);
     return;
   }
   if (request->kind == UserRequest::Kind::kFlush || request->collective != nullptr) {
@@ -259,60 +266,64 @@ void peek_status(UserRequest* request, MPI_Status* status) {
   }
 }
 
-int start(UserRequest* request) {
-  if (!request->persistent() || request->active) return raise(error_site(request), MPI_ERR_REQUEST);
+int start(Request* message) {
+  UserRequest* request = more(message);
+  if (request == nullptr || !request->persistent() || request->active) {
+    return raise(error_site(message), MPI_ERR_REQUEST);
+  }
   const int error =
       request->collective != nullptr ? request->collective->start() : start(&request->operation, request->call);
   request->active = error == MPI_SUCCESS;
   return error;
 }
 
-int abandon(UserRequest* request) {
-  if (request->kind == UserRequest::Kind::kSent) return MPI_SUCCESS;
-  if (request->collective != nullptr && request->active) return raise(error_site(request), MPI_ERR_REQUEST);
-  if (!request->active) {
+int abandon(Request* message) {
+  UserRequest* request = more(message);
+  if (request == nullptr && message->kept.type == nullptr) {
+    if (is_active(message)) shim.rank->detach(message);
+    return MPI_SUCCESS;
+  }
+  if (request != nullptr && !request->active) {
     free_request(request);
     return MPI_SUCCESS;
   }
-  Operation& op = request->operation;
-  if (request->kind == UserRequest::Kind::kPlain && op.state == Operation::State::kEngine && op.type == nullptr &&
-      op.packed == nullptr && op.info == nullptr) {
-    shim.rank->detach(op.engine);
-    op.engine = nullptr;
-    op.state = Operation::State::kNone;
-    free_request(request);
-    return MPI_SUCCESS;
-  }
+  if (request != nullptr && request->collective != nullptr) return raise(error_site(message), MPI_ERR_REQUEST);
   const TableLock lock(abandoned_mutex);
-  abandoned.push_back(request);
+  abandoned.push_back(message);
   return MPI_SUCCESS;
 }
 
 void reap_abandoned(bool wait) {
   if (abandoned.empty()) return;
-  std::vector<UserRequest*> mine;
+  std::vector<Request*> mine;
   {
     const TableLock lock(abandoned_mutex);
     mine.swap(abandoned);
   }
-  for (UserRequest* request : mine) {
+  for (Request* request : mine) {
     if (wait) turn_until([request] { return look(request); });
     if (!look(request)) {
       const TableLock lock(abandoned_mutex);
       abandoned.push_back(request);
       continue;
     }
-    const bool persistent = request->persistent();  // finish() gives others back, to other threads too
+    UserRequest* const kept = more(request);
+    const bool persistent = kept != nullptr && kept->persistent();  // finish() gives others back, to other threads too
     MPI_Request handle = MPI_REQUEST_NULL;
     MPI_Status status;
     bool raised = false;
     static_cast<void>(finish(request, &handle, &status, &raised));
-    if (persistent) free_request(request);
+    if (persistent) free_request(kept);
   }
 }
 
-int cancel(UserRequest* request) {
-  if (request->collective != nullptr) return raise(error_site(request), MPI_ERR_REQUEST);
+int cancel(Request* message) {
+  UserRequest* request = more(message);
+  if (request == nullptr) {
+    if (is_active(message)) shim.rank->cancel(message);
+    return MPI_SUCCESS;
+  }
+  if (request->collective != nullptr) return raise(error_site(message), MPI_ERR_REQUEST);
   if (request->active && request->kind != UserRequest::Kind::kFlush) cancel(&request->operation);
   return MPI_SUCCESS;
 }

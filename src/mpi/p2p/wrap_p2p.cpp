@@ -11,22 +11,45 @@ constexpr uint16_t number_of(Mode mode) {
   return function_number(mode == Mode::kSynchronous ? "Ssend" : mode == Mode::kReady ? "Rsend" : "Send");
 }
 
-/// Sends of any mode but kBuffered.
+/// Of a plain call to a rank of this node.
 template <Mode kMode, typename N>
-[[gnu::always_inline]] inline int send(const Arguments<N>& a) {
+[[gnu::always_inline]] inline p2p::SendArgs plain_send(const PlainCall& call, const Arguments<N>& a) {
+  p2p::SendArgs args;
+  args.dest = static_cast<uint32_t>(call.info->local[a.rank]);
+  args.source = call.info->rank;
+  args.tag = a.tag;
+  args.context = call.info->context;
+  args.data = {static_cast<std::byte*>(a.buf), static_cast<uint64_t>(a.count) * call.type->size, nullptr};
+  args.mode = engine_mode(kMode);
+  return args;
+}
+
+/// What a blocking send does that is not over at once.
+template <Mode kMode, typename N>
+[[gnu::noinline]] int send_in_full(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {
+  const Arguments<N> a(b, n, t, d, g, c);
   MessageCall call;
   ZH_STEP_OR(judge(kMode, Form::kBlocking, a, &call), host_send(kMode, a));
   constexpr uint16_t kNumber = number_of(kMode);
   shim.rank->called(kNumber);
-  if (call.info->local[call.rank] < 0 || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
+  if (call.info->local[call.rank] < 0 || call.data.type->kind == TypeInfo::Kind::kPacked) {
     Operation op;
-    const int error = start_send(&op, call.in_memory());
+    const int error = start_send(&op, call);
     return error != MPI_SUCCESS ? error : complete(&op, MPI_STATUS_IGNORE);
   }
   const p2p::Result result = shim.rank->send(send_args(call));
-  if (result.code == Code::kOk) [[likely]]
+  return result.code == Code::kOk ? MPI_SUCCESS : raise(call.comm, class_of(result.code));
+}
+
+/// Sends of any mode but kBuffered.
+template <Mode kMode, typename N>
+[[gnu::always_inline]] inline int send(const Arguments<N>& a) {
+  PlainCall call;
+  if (is_plain(a, &call) && is_destination(call.info, a.rank, a.tag) && call.info->local[a.rank] >= 0 &&
+      shim.rank->send_short(plain_send<kMode>(call, a))) [[likely]] {
     return MPI_SUCCESS;
-  return raise(call.comm, class_of(result.code));
+  }
+  return send_in_full<kMode, N>(a.buf, a.count, a.datatype, a.rank, a.tag, a.comm);
 }
 
 template <typename N>
@@ -37,27 +60,53 @@ int bsend(const Arguments<N>& a) {
   return start_bsend(&op, call);
 }
 
+/// Of a plain call from that peer.
 template <typename N>
-[[gnu::always_inline]] inline int recv(const Arguments<N>& a, MPI_Status* status) {
+[[gnu::always_inline]] inline p2p::RecvArgs plain_recv(const PlainCall& call, int32_t peer, const Arguments<N>& a) {
+  p2p::RecvArgs args;
+  args.peer = peer;
+  args.source = a.rank == MPI_ANY_SOURCE ? p2p::kAnySource : a.rank;
+  args.tag = a.tag == MPI_ANY_TAG ? p2p::kAnyTag : a.tag;
+  args.context = call.info->context;
+  args.buffer = {static_cast<std::byte*>(a.buf), static_cast<uint64_t>(a.count) * call.type->size, nullptr};
+  return args;
+}
+
+template <typename N>
+[[gnu::noinline]] int recv_in_full(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Status* status) {
+  const Arguments<N> a(b, n, t, s, g, c);
   MessageCall call;
   ZH_STEP_OR(judge(Mode::kReceive, Form::kBlocking, a, &call), a.hand_to(counted::Recv, status));
   constexpr uint16_t kNumber = function_number("Recv");
   shim.rank->called(kNumber);
-  if (!comes_by_engine(call.info, call.rank) || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
+  if (!comes_by_engine(call.info, call.rank) || call.data.type->kind == TypeInfo::Kind::kPacked) {
     Operation op;
-    const int error = start_recv(&op, call.in_memory());
+    const int error = start_recv(&op, call);
     return error != MPI_SUCCESS ? error : complete(&op, status);
   }
   p2p::RecvArgs args = recv_args(call.info, call.rank, call.tag);
   args.buffer = describe(call.data);
   const p2p::Result result = shim.rank->recv(args);
-  if (args.buffer.layout != nullptr) [[unlikely]] {
+  if (args.buffer.layout != nullptr) {
     if (const int error = judge_end(result, *call.data.type); error != MPI_SUCCESS) {
       write_result(status, result, true);
       return raise(call.comm, error);
     }
   }
   return settle(result, call.comm, status, true);
+}
+
+template <typename N>
+[[gnu::always_inline]] inline int recv(const Arguments<N>& a, MPI_Status* status) {
+  PlainCall call;
+  p2p::Result result;
+  if (is_plain(a, &call) && is_rank(call.info, a.rank) && is_recv_tag(a.tag) && call.info->local[a.rank] >= 0 &&
+      (ignored(status) || shim.fast_status) &&
+      shim.rank->recv_short(plain_recv(call, call.info->local[a.rank], a), &result)) [[likely]] {
+    if (!ignored(status)) store_status(status, result.source, result.tag, result.bytes, false);
+    return result.code == Code::kOk ? MPI_SUCCESS : raise(a.comm, class_of(result.code));
+  }
+  return recv_in_full<N>(a.buf, a.count, a.datatype, a.rank, a.tag, a.comm, status);
 }
 
 /// A request that `begin` starts the operation of. Errors of that have been raised.
@@ -78,15 +127,27 @@ inline int start_request(const MessageCall& call, MPI_Request* handle) {
 }
 
 template <Mode kMode, typename N>
-[[gnu::always_inline]] inline int isend(const Arguments<N>& a, MPI_Request* request) {
+[[gnu::noinline]] int isend_in_full(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c,
+                                    MPI_Request* request) {
+  const Arguments<N> a(b, n, t, d, g, c);
   MessageCall call;
   ZH_STEP_OR(judge(kMode, Form::kNonblocking, a, &call), host_isend(kMode, a, request));
-  UserRequest* const sent = completed_send();
-  if (call.data.type->kind != TypeInfo::Kind::kPacked && sent != nullptr && shim.rank->send_now(send_args(call))) {
-    *request = handle_of(sent->index);
+  if (call.data.type->kind == TypeInfo::Kind::kPacked) return start_request<start_send>(call, request);
+  p2p::Request* message = shim.rank->isend(send_args(call));
+  if (message != shim.rank->sent()) return name_message(message, call.comm, call.data.type, request);
+  *request = handle_of(0);
+  return MPI_SUCCESS;
+}
+
+template <Mode kMode, typename N>
+[[gnu::always_inline]] inline int isend(const Arguments<N>& a, MPI_Request* request) {
+  PlainCall call;
+  if (is_plain(a, &call) && is_destination(call.info, a.rank, a.tag) && call.info->local[a.rank] >= 0 &&
+      shim.rank->send_short(plain_send<kMode>(call, a))) [[likely]] {
+    *request = handle_of(0);
     return MPI_SUCCESS;
   }
-  return start_request<start_send>(call.in_memory(), request);
+  return isend_in_full<kMode, N>(a.buf, a.count, a.datatype, a.rank, a.tag, a.comm, request);
 }
 
 template <typename N>
@@ -99,10 +160,35 @@ int ibsend(const Arguments<N>& a, MPI_Request* request) {
 }
 
 template <typename N>
-[[gnu::always_inline]] inline int irecv(const Arguments<N>& a, MPI_Request* request) {
+[[gnu::noinline]] int irecv_in_full(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Request* request) {
+  const Arguments<N> a(b, n, t, s, g, c);
   MessageCall call;
   ZH_STEP_OR(judge(Mode::kReceive, Form::kNonblocking, a, &call), a.hand_to(counted::Irecv, request));
-  return start_request<start_recv>(call, request);
+  if (!comes_by_engine(call.info, call.rank) || call.data.type->kind == TypeInfo::Kind::kPacked) {
+    return start_request<start_recv>(call, request);
+  }
+  p2p::RecvArgs args = recv_args(call.info, call.rank, call.tag);
+  args.buffer = describe(call.data);
+  return name_message(shim.rank->irecv(args), call.comm, call.data.type, request);
+}
+
+template <typename N>
+[[gnu::always_inline]] inline int irecv(const Arguments<N>& a, MPI_Request* request) {
+  PlainCall call;
+  if (is_plain(a, &call) && is_recv_tag(a.tag)) [[likely]] {
+    const int32_t peer = plain_source(call.info, a.rank);
+    p2p::Request* message = nullptr;
+    if (peer >= p2p::kAnyPeer) [[likely]]
+      message = shim.rank->irecv_short(plain_recv(call, peer, a));
+    if (message != nullptr) [[likely]] {
+      if (!has_handle(message)) [[unlikely]]
+        return name_message(message, a.comm, nullptr, request);
+      keep_with(message, a.comm, nullptr);
+      *request = handle_of(message->index);
+      return MPI_SUCCESS;
+    }
+  }
+  return irecv_in_full<N>(a.buf, a.count, a.datatype, a.rank, a.tag, a.comm, request);
 }
 
 /// What MPI_Sendrecv and its relatives ask for. One half may have nobody as its peer.

@@ -18,10 +18,12 @@ int raise_single(int error, bool raised, const ErrorSite& site) {
 }
 
 /// `left`: requests that the call waits for, this one with them.
-void wait_for(UserRequest* request, int left = 1) {
-  if (request->collective != nullptr) request->collective->look_for_long();
+void wait_for(Request* request, int left = 1) {
+  if (const UserRequest* kept = more(request); kept != nullptr && kept->collective != nullptr) {
+    kept->collective->look_for_long();
+  }
   const auto told = [&](p2p::Activity* out) {
-    tell(request, out);
+    mpi::tell(request, out);
     out->requests = static_cast<uint32_t>(left);
   };
   turn_until([request] { return look(request); }, told);
@@ -32,11 +34,11 @@ void tell_any(int n, const MPI_Request* requests, p2p::Activity* out) {
   bool from_all = false;  // whoever is a member may end it, or the host
   out->requests = 0;
   for (int i = 0; i < n; ++i) {
-    const UserRequest* request = own(requests[i]);
+    const Request* request = own(requests[i]);
     from_all = from_all || (request == nullptr && requests[i] != MPI_REQUEST_NULL);
-    if (request == nullptr || !request->active) continue;
+    if (request == nullptr || !is_active(request)) continue;
     p2p::Activity one;
-    tell(request, &one);
+    mpi::tell(request, &one);
     ++out->requests;
     out->waits = one.waits;
     out->context = one.context;
@@ -47,7 +49,7 @@ void tell_any(int n, const MPI_Request* requests, p2p::Activity* out) {
   if (from_all) out->peers_told = 0;
 }
 
-int finish_single(UserRequest* request, MPI_Request* handle, MPI_Status* status) {
+int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
   const ErrorSite site = error_site(request);
   bool raised = false;
   const int error = finish(request, handle, status, &raised);
@@ -113,7 +115,7 @@ class ManyErrors {
 
 bool own_complete(int n, const MPI_Request* requests) {
   return std::all_of(requests, requests + n, [](MPI_Request handle) {
-    UserRequest* request = own(handle);
+    Request* request = own(handle);
     return request == nullptr || look(request);
   });
 }
@@ -125,7 +127,7 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
   ManyErrors many;
   for (int i = 0; i < n; ++i) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
-    UserRequest* request = own(requests[i]);
+    Request* request = own(requests[i]);
     if (request == nullptr) {
       if (requests[i] == MPI_REQUEST_NULL) write_empty_status(status);
       continue;
@@ -199,15 +201,15 @@ bool try_any(int n, MPI_Request* requests, int* index, MPI_Status* status, int* 
   bool all_pend = true;
   int hosts = n;  // the first of them
   for (int i = 0; i < n; ++i) {
-    UserRequest* request = own(requests[i]);
+    Request* request = own(requests[i]);
     if (request == nullptr) {
       if (hosts == n && is_hosts(requests[i])) hosts = i;
       continue;
     }
-    active = active || request->active;
+    active = active || is_active(request);
     if (pends(request)) continue;
     all_pend = false;
-    if (!request->active || !look(request)) continue;
+    if (!is_active(request) || !look(request)) continue;
     *index = i;
     *error = finish_single(request, &requests[i], status);
     return true;
@@ -244,15 +246,15 @@ int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* st
   int hosts = n;  // the first of them
   int done = 0;
   for (int i = 0; i < n; ++i) {
-    UserRequest* request = own(requests[i]);
+    Request* request = own(requests[i]);
     if (request == nullptr) {
       if (hosts == n && is_hosts(requests[i])) hosts = i;
       continue;
     }
-    active = active || request->active;
+    active = active || is_active(request);
     if (pends(request)) continue;
     all_pend = false;
-    if (!request->active || !look(request)) continue;
+    if (!is_active(request) || !look(request)) continue;
     const ErrorSite site = error_site(request);
     bool raised = false;
     const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
@@ -328,23 +330,18 @@ int wait_for_host(MPI_Request* handle, MPI_Status* status) {
 namespace wrap {
 
 int Wait(MPI_Request* handle, MPI_Status* status) {
-  UserRequest* request = own(*handle);
+  Request* request = own(*handle);
   if (request != nullptr) [[likely]] {
     constexpr uint16_t kNumber = function_number("Wait");
     shim.rank->called(kNumber);
-    Operation& op = request->operation;
-    if (request->kind == UserRequest::Kind::kPlain && op.state == Operation::State::kEngine) [[likely]] {
-      shim.rank->wait(op.engine);
-    } else {
-      wait_for(request);
-    }
+    if (!look(request)) wait_for(request);
     return finish_single(request, handle, status);
   }
   return wait_for_host(handle, status);
 }
 
 int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
-  UserRequest* request = own(*handle);
+  Request* request = own(*handle);
   if (request == nullptr) {
     turn_once();
     return host.Test(handle, flag, status);
@@ -370,13 +367,19 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
   if (shim.rank != nullptr) shim.rank->called(kNumber);
   for (int i = 0; i < n; ++i) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
-    if (finish_if_done_at_start(&requests[i], status)) continue;
-    UserRequest* request = own(requests[i]);
+    Request* request = own(requests[i]);
+    if (request != nullptr && more(request) == nullptr && !request->is_done()) wait_for(request, n - i);
+    if (request != nullptr && ended_well(request)) [[likely]] {
+      if (want) write_result(status, request->result, !request->is_send);
+      shim.rank->release(request);
+      requests[i] = MPI_REQUEST_NULL;
+      continue;
+    }
     ErrorSite site{MPI_COMM_WORLD};
     bool raised = true;
     int error = MPI_SUCCESS;
     if (request != nullptr) {
-      wait_for(request, n - i);
+      if (!look(request)) wait_for(request, n - i);
       site = error_site(request);
       error = finish(request, &requests[i], status, &raised);
     } else if (requests[i] == MPI_REQUEST_NULL) {
@@ -446,7 +449,7 @@ int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
 }
 
 int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
-  UserRequest* request = own(handle);
+  Request* request = own(handle);
   if (request == nullptr) {
     turn_once();
     const int error = host.Request_get_status(handle, flag, status);
@@ -480,8 +483,8 @@ namespace {
 /// only the host's own any form tells inactive from complete.
 int look_at_active(MPI_Request handle, bool* active, int* flag, MPI_Status* status) {
   *flag = 0;
-  const UserRequest* request = own(handle);
-  *active = request != nullptr ? request->active : handle != MPI_REQUEST_NULL;
+  const Request* request = own(handle);
+  *active = request != nullptr ? is_active(request) : handle != MPI_REQUEST_NULL;
   if (!*active) return MPI_SUCCESS;
   if (request != nullptr || host.Request_get_status_any == nullptr) return Request_get_status(handle, flag, status);
   turn_once();
@@ -530,7 +533,7 @@ int Request_get_status_some(int n, const MPI_Request* requests, int* n_done, int
 }
 
 int Request_free(MPI_Request* handle) {
-  UserRequest* request = own(*handle);
+  Request* request = own(*handle);
   if (request == nullptr) return host.Request_free(handle);
   if (const int error = abandon(request); error != MPI_SUCCESS) return error;
   *handle = MPI_REQUEST_NULL;
@@ -538,13 +541,13 @@ int Request_free(MPI_Request* handle) {
 }
 
 int Cancel(MPI_Request* handle) {
-  UserRequest* request = own(*handle);
+  Request* request = own(*handle);
   if (request == nullptr) return host.Cancel(handle);
   return cancel(request);
 }
 
 int Start(MPI_Request* handle) {
-  UserRequest* request = own(*handle);
+  Request* request = own(*handle);
   return request != nullptr ? start(request) : host.Start(handle);
 }
 

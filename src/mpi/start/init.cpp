@@ -157,6 +157,7 @@ void end() {
   job->pump.close();
   forget_all_comms();
   shim.rank = nullptr;
+  shim.requests = &Shim::kNoRequests;
   job->rank.reset();
   job->node.reset();
   job->world.reset();
@@ -235,6 +236,7 @@ void begin() {
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
   shim.rank = job->rank.get();
+  shim.requests = &shim.rank->requests();
   take_world();
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);
   if (shim.counts_calls) {

@@ -25,19 +25,22 @@ typedef struct {
 
 static Page* page;
 static int rank, bytes;
+static int elements, from, tag;  ///< of what is sent, and how it is asked for
+static MPI_Datatype type;
+static const char* kind;  ///< of message: behind the name of a call
 static unsigned meetings;
 static char* in[kWindow];
 static char* out[kWindow];
 static MPI_Request requests[kWindow];
 static const MPI_Comm comm = MPI_COMM_WORLD;
 
-#define COUNTED(call, calls, ...)                                     \
-  do {                                                                \
-    char what[64];                                                    \
-    snprintf(what, sizeof what, "%s %d %d", call, bytes, (int)calls); \
-    CALLGRIND_ZERO_STATS;                                             \
-    __VA_ARGS__;                                                      \
-    CALLGRIND_DUMP_STATS_AT(what);                                    \
+#define COUNTED(call, calls, ...)                                             \
+  do {                                                                        \
+    char what[64];                                                            \
+    snprintf(what, sizeof what, "%s%s %d %d", call, kind, bytes, (int)calls); \
+    CALLGRIND_ZERO_STATS;                                                     \
+    __VA_ARGS__;                                                              \
+    CALLGRIND_DUMP_STATS_AT(what);                                            \
   } while (0)
 
 static void fail(const char* what) {
@@ -74,11 +77,11 @@ static void await_called(void) {
 
 // Calls of which some take a little more than others, since messages share lines, are counted together.
 static void send_all(void) {
-  for (int i = 0; i < kWindow; ++i) MPI_Send(out[i], bytes, MPI_BYTE, 1 - rank, 0, comm);
+  for (int i = 0; i < kWindow; ++i) MPI_Send(out[i], elements, type, 1 - rank, 0, comm);
 }
 
 static void recv_all(void) {
-  for (int i = 0; i < kWindow; ++i) MPI_Recv(in[i], bytes, MPI_BYTE, 1 - rank, 0, comm, MPI_STATUS_IGNORE);
+  for (int i = 0; i < kWindow; ++i) MPI_Recv(in[i], elements, type, from, tag, comm, MPI_STATUS_IGNORE);
 }
 
 // Of callgrind's requests alone; to be taken off from the others.
@@ -99,7 +102,7 @@ static void recv(void) {
 }
 
 static void isend_all(void) {
-  for (int i = 0; i < kWindow; ++i) MPI_Isend(out[i], bytes, MPI_BYTE, 1, 0, comm, &requests[i]);
+  for (int i = 0; i < kWindow; ++i) MPI_Isend(out[i], elements, type, 1, 0, comm, &requests[i]);
 }
 
 static void isend(void) {
@@ -112,7 +115,7 @@ static void isend(void) {
 }
 
 static void irecv_all(void) {
-  for (int i = 0; i < kWindow; ++i) MPI_Irecv(in[i], bytes, MPI_BYTE, 1, 0, comm, &requests[i]);
+  for (int i = 0; i < kWindow; ++i) MPI_Irecv(in[i], elements, type, from, tag, comm, &requests[i]);
 }
 
 // The receives are posted before their messages come, which the wait then matches and copies.
@@ -159,15 +162,27 @@ static void open_page(const char* path) {
   if (rank == 1) __atomic_store_n(&page->pid, getpid(), __ATOMIC_RELEASE);
 }
 
+static void count(const char* of_kind, int in_bytes, void (*const* cases)(void)) {
+  kind = of_kind;
+  bytes = in_bytes;
+  for (; *cases != NULL; ++cases) {
+    for (int i = 0; i < kRepetitions; ++i) {
+      meet();
+      (*cases)();
+    }
+  }
+}
+
 int main(int argc, char** argv) {
-  static void (*const cases[])(void) = {nothing, send, recv, isend, irecv_waitall, allreduce, iallreduce};
-  static const int sizes[] = {8, kMostBytes};
-  int ranks;
-  MPI_Init(&argc, &argv);
+  static void (*const all[])(void) = {nothing, send, recv, isend, irecv_waitall, allreduce, iallreduce, NULL};
+  static void (*const messages[])(void) = {send, recv, isend, irecv_waitall, NULL};
+  static void (*const receives[])(void) = {recv, irecv_waitall, NULL};
+  int ranks, threads;
+  MPI_Init_thread(&argc, &argv, argc == 3 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &threads);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  if (argc != 2 || ranks != 2) {
-    fprintf(stderr, "usage: counted_calls <file of zeros>, as two ranks\n");
+  if (argc < 2 || ranks != 2) {
+    fprintf(stderr, "usage: counted_calls <file of zeros> [threads], as two ranks\n");
     return 2;
   }
   open_page(argv[1]);
@@ -178,15 +193,22 @@ int main(int argc, char** argv) {
     if (in[i] == NULL || out[i] == NULL) fail("aligned_alloc");
     for (int k = 0; k < kMostBytes / (int)sizeof(double); ++k) ((double*)out[i])[k] = k;
   }
+  from = 1 - rank;
+  type = MPI_BYTE;
   CALLGRIND_START_INSTRUMENTATION;
-  for (int s = 0; s < 2; ++s) {
-    bytes = sizes[s];
-    for (int c = 0; c < (int)(sizeof cases / sizeof *cases); ++c) {
-      for (int i = 0; i < kRepetitions; ++i) {
-        meet();
-        cases[c]();
-      }
-    }
+  static const int sizes[] = {8, kMostBytes};
+  for (int s = 0; s < (argc == 3 ? 1 : 2); ++s) count("", elements = sizes[s], all);
+  if (argc == 2) {
+    elements = sizes[0];
+    from = MPI_ANY_SOURCE;
+    tag = MPI_ANY_TAG;
+    count("(any)", sizes[0], receives);
+    from = 1 - rank;
+    tag = 0;
+    elements = 1;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    count("(vector)", sizes[0], messages);
   }
   meet();
   CALLGRIND_STOP_INSTRUMENTATION;

@@ -203,8 +203,8 @@ CASE(completion, inactive_persistent) {
 }
 
 // Many requests at once, in and out of order, of all sizes.
-CASE(completion, thousand_requests) {
-  int count = check_reps(1000);
+CASE(completion, thousands_of_requests) {
+  int count = check_reps(3000);
   MPI_Request* requests = malloc(2 * (size_t)count * sizeof *requests);
   int *in = check_buffer((size_t)count * 4), *out = check_buffer((size_t)count * 4);
   for (int i = 0; i < count; ++i) {

@@ -18,7 +18,7 @@ class MatcherRules : public Sides {
   /// The same, queued, or matched at once: then taken() is its value.
   Request* posted(int32_t source, int32_t tag, uint64_t context = kContext) {
     Request* request = receive(source, tag, context);
-    EXPECT_NE(matcher().make_posted(request), nullptr);
+    EXPECT_NE(matcher().describe(request), nullptr);
     outcome_ = matcher().post(request, true);
     return request;
   }
@@ -88,28 +88,6 @@ TEST_F(MatcherRules, AReceiveThatLooksForItselfIsTheLast) {
   Request* next = receive(0, 6);
   matcher().search(next);
   EXPECT_EQ(taken(), Expected({{next, 3}}));
-}
-
-TEST_F(MatcherRules, TheFrontOfARingIsTakenWhereNothingElseCouldMatch) {
-  MessageShm message;
-  sends().put(5, 1);
-  const auto front = [&](int32_t tag) { return matcher().take_front(receives().from(0, tag, data_), &message); };
-  EXPECT_FALSE(front(6)) << "another tag";
-  Request* before = posted(kAnySource, 9);
-  EXPECT_FALSE(front(5)) << "a receive that was posted before might want it";
-  ASSERT_TRUE(matcher().unpost(before));
-  EXPECT_TRUE(front(kAnyTag));
-  EXPECT_EQ(message.tag, 5);
-  sends().put(5, 2);
-  receives().drain();
-  sends().put(5, 3);
-  EXPECT_FALSE(front(5)) << "it would overtake what has arrived";
-  Request* r = posted(0, 5);
-  EXPECT_EQ(taken(), Expected({{r, 2}}));
-  std::vector<int> large(100'000);
-  ASSERT_TRUE(front(5));
-  ASSERT_NE(sends().sender.isend(sends().to(5, large)), nullptr);
-  EXPECT_FALSE(front(5)) << "a transfer";
 }
 
 TEST_F(MatcherRules, AProbeTellsOfWhatAReceiveWouldGet) {

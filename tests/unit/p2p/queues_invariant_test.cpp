@@ -47,6 +47,24 @@ class QueuesInvariant : public ::testing::Test {
     queues_.add_unexpected(ref);
     return ref;
   }
+  /// Both queues into bins, as a search that has looked at enough entries does; they must hold some.
+  void sort() {
+    for (uint32_t i = 0; i < 8; ++i) {
+      sorting_receives_.push_back(post(99, 99));
+      sorting_messages_.push_back(arrive(98, 98));
+    }
+    EXPECT_EQ(queues_.match_posted(kQueueContext, 97, 97), kNoRef);
+    EXPECT_EQ(queues_.match_unexpected(kQueueContext, 97, 97), kNoRef);
+    for (const Ref ref : sorting_receives_) queues_.unpost(ref);
+    for (const Ref ref : sorting_messages_) {
+      queues_.remove_unexpected(ref);
+      queues_.give_free_message(ref);
+    }
+    EXPECT_EQ(shm_->posted_sorted, shm_->posted_total.load_relaxed() != 0 ? 1U : 0U);
+    EXPECT_EQ(shm_->unexpected_sorted, shm_->unexpected_count.load_relaxed() != 0 ? 1U : 0U);
+    sorting_receives_.clear();
+    sorting_messages_.clear();
+  }
   [[nodiscard]] const char* broken() const { return queues_.broken_invariant(); }
   BinShm& bin_of_receive(Ref ref) { return shm_->posted[queues_.posted(ref)->bin & 0xffff]; }
 
@@ -55,6 +73,8 @@ class QueuesInvariant : public ::testing::Test {
   std::unique_ptr<QueuesShm> shm_ = std::make_unique<QueuesShm>();
   Queues queues_{memory_[0].bytes, shm_.get(), private_memory_[0].bytes};
   uint32_t posts_ = 0;
+  std::vector<Ref> sorting_receives_;
+  std::vector<Ref> sorting_messages_;
 };
 
 TEST_F(QueuesInvariant, HoldsAfterEveryChange) {
@@ -78,9 +98,66 @@ TEST_F(QueuesInvariant, HoldsAfterEveryChange) {
   ASSERT_STREQ(broken(), nullptr);
 }
 
+TEST_F(QueuesInvariant, AListIsWhole) {
+  const Ref first = post(0, 0);
+  const Ref second = post(0, 1);
+  EXPECT_STREQ(broken(), nullptr);
+  shm_->posted_list.tail = first;
+  EXPECT_STREQ(broken(), "a queue of receives ends at its tail");
+  shm_->posted_list.tail = second;
+  queues_.posted(second)->link.prev = kNoRef;
+  EXPECT_STREQ(broken(), "a queued receive is linked both ways");
+  queues_.posted(second)->link.prev = first;
+  shm_->posted_total.store_relaxed(1);
+  EXPECT_STREQ(broken(), "posted_count receives are queued in each class");
+  shm_->posted_total.store_relaxed(3);
+  shm_->next_order = 3;
+  EXPECT_STREQ(broken(), "posted_total receives are queued");
+  shm_->posted_total.store_relaxed(2);
+  shm_->posted_sorted = 1;
+  shm_->posted_count[0] = 2;
+  EXPECT_STREQ(broken(), "receives are in the list or in bins");
+  shm_->posted_sorted = shm_->posted_count[0] = 0;
+  const Ref message = arrive(0, 2);
+  EXPECT_STREQ(broken(), nullptr);
+  shm_->unexpected_sorted = 1;
+  EXPECT_STREQ(broken(), "messages are in the list or in bins");
+  shm_->unexpected_sorted = 2;
+  EXPECT_STREQ(broken(), "a queue is sorted or not");
+  shm_->unexpected_sorted = 0;
+  shm_->unexpected_list.tail = kNoRef;
+  EXPECT_STREQ(broken(), "a queue of messages ends at its tail");
+  shm_->unexpected_list.tail = message;
+  EXPECT_STREQ(broken(), nullptr);
+}
+
+TEST_F(QueuesInvariant, SortingKeepsOrder) {
+  std::vector<Ref> receives;
+  std::vector<Ref> messages;
+  for (int32_t i = 0; i < 6; ++i) receives.push_back(post(i % 2, kAnyTag));
+  for (int32_t i = 0; i < 6; ++i) messages.push_back(arrive(i % 2, 7));
+  sort();
+  ASSERT_STREQ(broken(), nullptr);
+  for (size_t i = 0; i < 6; ++i) {
+    const auto source = static_cast<int32_t>(i % 2);
+    EXPECT_EQ(queues_.match_posted(kQueueContext, source, 3), receives[i]);
+    queues_.unpost(receives[i]);
+    EXPECT_EQ(queues_.match_unexpected(kQueueContext, source, kAnyTag), messages[i]);
+    queues_.remove_unexpected(messages[i]);
+    queues_.give_free_message(messages[i]);
+    ASSERT_STREQ(broken(), nullptr);
+  }
+  EXPECT_EQ(shm_->posted_sorted + shm_->unexpected_sorted, 0U) << "an empty queue is a list again";
+}
+
 TEST_F(QueuesInvariant, CountsAgree) {
   post(0, 0);
   arrive(0, 1);
+  sort();
+  shm_->next_order = 1;
+  queues_.posted(1)->order = 0;
+  shm_->arrivals.store_relaxed(1);
+  shm_->unexpected_high.store_relaxed(1);
   ++shm_->posted_count[3];
   EXPECT_STREQ(broken(), "posted_total counts the receives of all classes");
   shm_->posted_total.store_relaxed(2);
@@ -98,9 +175,9 @@ TEST_F(QueuesInvariant, CountsAgree) {
   shm_->unexpected_high.store_relaxed(2);
   EXPECT_STREQ(broken(), "each unexpected message has arrived");
   shm_->arrivals.store_relaxed(2);
-  EXPECT_STREQ(broken(), "an unexpected message is in one bin of each class");
+  EXPECT_STREQ(broken(), "an unexpected message is in the list, or in one bin of each class");
   shm_->unexpected_count.store_relaxed(0);
-  EXPECT_STREQ(broken(), "an unexpected message is in one bin of each class");
+  EXPECT_STREQ(broken(), "an unexpected message is in the list, or in one bin of each class");
   shm_->unexpected_count.store_relaxed(1);
   shm_->private_entries = 3;
   EXPECT_STREQ(broken(), "private entries are queued ones");
@@ -129,9 +206,10 @@ TEST_F(QueuesInvariant, PrivateEntriesAreTheOwners) {
 TEST_F(QueuesInvariant, ReceivesAreWhereTheyBelong) {
   const Ref first = post(0, 0);
   const Ref second = post(0, 0);
+  sort();
   PostedShm* p = queues_.posted(second);
   const PostedShm whole = *p;
-  ++p->order;
+  p->order = shm_->next_order;
   EXPECT_STREQ(broken(), "a bin has its receives in the order of posting");
   p->order = queues_.posted(first)->order;
   EXPECT_STREQ(broken(), "a bin has its receives in the order of posting");
@@ -157,7 +235,7 @@ TEST_F(QueuesInvariant, ReceivesAreWhereTheyBelong) {
   EXPECT_STREQ(broken(), "a queued receive has no message yet");
   *p = whole;
   bin_of_receive(first).tail = first;
-  EXPECT_STREQ(broken(), "a bin of receives ends at its tail");
+  EXPECT_STREQ(broken(), "a queue of receives ends at its tail");
   bin_of_receive(first).tail = second;
   EXPECT_STREQ(broken(), nullptr);
 }
@@ -165,18 +243,20 @@ TEST_F(QueuesInvariant, ReceivesAreWhereTheyBelong) {
 TEST_F(QueuesInvariant, MessagesAreInABinOfEachClass) {
   const Ref first = arrive(0, 0);
   const Ref second = arrive(0, 0);
+  sort();
   MessageShm* m = queues_.message(second);
   for (uint32_t klass = 0; klass < kClasses; ++klass) {
     const LinkShm whole = m->link[klass];
     m->link[klass].prev = kNoRef;
     EXPECT_STREQ(broken(), "an unexpected message is linked both ways");
     m->link[klass] = {first, first};
-    EXPECT_STREQ(broken(), "an unexpected message is in one bin of each class") << "a circle has an end";
+    EXPECT_STREQ(broken(), "an unexpected message is in the list, or in one bin of each class")
+        << "a circle has an end";
     m->link[klass] = whole;
     BinShm* bin = shm_->unexpected;
     while (bin->tail != second || bin - shm_->unexpected < kBinFirst[klass]) ++bin;
     bin->tail = first;
-    EXPECT_STREQ(broken(), "a bin of messages ends at its tail");
+    EXPECT_STREQ(broken(), "a queue of messages ends at its tail");
     bin->tail = second;
   }
   EXPECT_STREQ(broken(), nullptr);
@@ -195,6 +275,7 @@ TEST_F(QueuesInvariant, MessagesAreInABinOfEachClass) {
 TEST_F(QueuesInvariant, MessagesKeepTheOrderOfArrival) {
   const Ref first = arrive(0, 0);
   const Ref second = arrive(0, 0);
+  sort();
   // The two change places in one class alone.
   constexpr uint32_t kClass = 0;
   BinShm* bin = shm_->unexpected;
@@ -230,9 +311,9 @@ TEST_F(QueuesInvariant, HandOversWalkNowAndThen) {
   bool found = false;
   for (uint32_t i = 0; i < 32; ++i) {
     const Ref ref = post(0, 1);
-    const Ref tail = std::exchange(bin_of_receive(ref).tail, kNoRef);
+    const Ref tail = std::exchange(shm_->posted_list.tail, kNoRef);
     found = found || queues_.broken_at_hand_over() != nullptr;
-    bin_of_receive(ref).tail = tail;
+    shm_->posted_list.tail = tail;
     queues_.unpost(ref);
   }
   EXPECT_TRUE(found);

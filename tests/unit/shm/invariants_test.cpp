@@ -32,8 +32,10 @@ class RingInvariant : public ::testing::Test {
     producer_.publish(slot, followed);
   }
   void receive() {
-    ASSERT_NE(EnvelopeConsumer::front(&ring()), nullptr);
-    EnvelopeConsumer::consume(&ring());
+    EnvelopeConsumer consumer(&ring());
+    const EnvelopeShm* slot = consumer.front();
+    ASSERT_NE(slot, nullptr);
+    consumer.consume(slot);
   }
   void expect_whole() {
     EXPECT_STREQ(ring().broken_invariant(), nullptr);
@@ -54,7 +56,7 @@ TEST_F(RingInvariant, HoldsFromEmptyToFullAndOverLaps) {
       send(round % 3 == 0);
       expect_whole();
     }
-    while (EnvelopeConsumer::front(&ring()) != nullptr) {
+    while (EnvelopeConsumer(&ring()).front() != nullptr) {
       receive();
       expect_whole();
     }
