@@ -5,8 +5,12 @@
 
 namespace zh::p2p {
 
+namespace {
+constexpr uint64_t kPlaceBytes = sizeof(void*);  // of a slab, in the table
+}  // namespace
+
 Requests::Requests(shm::Arena& arena) : arena_(arena) {
-  if (!room_.reserve(kSlabs * sizeof(Request*))) return;
+  if (!room_.reserve(kSlabs * kPlaceBytes)) return;
   slabs_ = reinterpret_cast<Request**>(room_.base());
   if (Request* sent = make_empty(); sent != nullptr) sent->is_send = true;
 }
@@ -19,7 +23,7 @@ Requests::~Requests() {
 bool Requests::add_slab() {
   const uint32_t made = size();
   const uint32_t slabs = made / kSlab;
-  if (slabs_ == nullptr || slabs == kSlabs || !room_.open((slabs + 1) * sizeof(Request*))) return false;
+  if (slabs_ == nullptr || slabs == kSlabs || !room_.open((slabs + 1) * kPlaceBytes)) return false;
   auto* slab = new (std::nothrow) Request[kSlab];
   if (slab == nullptr) return false;
   for (uint32_t i = kSlab; i-- != 0;) {
