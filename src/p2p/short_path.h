@@ -34,10 +34,10 @@ namespace zh::p2p {
 }
 
 /// Receives a message that has come beside its envelope, waits at the head of its ring, and is nobody else's. False if
-/// nothing has happened. `kBlocks`: also one that has come in a block, which takes calls.
+/// nothing has happened. `kBlocks`: also one that has come in a block, or that somebody is told of, which takes calls.
 template <bool kBlocks>
 [[gnu::always_inline]] inline bool Endpoint::recv_short(const RecvArgs& args, Result* out) {
-  if (args.peer < 0 || (!kBlocks && args.buffer.layout != nullptr) || channels_.watched()) return false;
+  if (args.peer < 0 || (!kBlocks && (args.buffer.layout != nullptr || channels_.watched()))) return false;
   const auto sender = static_cast<uint32_t>(args.peer);
   shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
   if (ring == nullptr) return false;
@@ -61,7 +61,8 @@ template <bool kBlocks>
   } else {
     channels_.note_heard(sender);
   }
-  if (kBlocks && (slot->kind != static_cast<uint8_t>(Kind::kInline) || args.buffer.layout != nullptr)) {
+  if (kBlocks &&
+      (slot->kind != static_cast<uint8_t>(Kind::kInline) || args.buffer.layout != nullptr || channels_.watched())) {
     MessageShm message;
     Queues::fill(&message, *slot, sender);
     consumer.consume(slot);
