@@ -159,10 +159,8 @@ void free_request(UserRequest* request) {
   request->collective = nullptr;
   delete request->expected;
   request->expected = nullptr;
-  if (request->call.data.type != nullptr) drop(request->call.data.type);
+  if (request->call.data.type != nullptr) drop_handle(request->call.data.type);
   request->call.data.type = nullptr;
-  if (request->datatype_owned) host.Type_free(&request->call.datatype);
-  request->datatype_owned = false;
   if (request->call.info != nullptr) drop_comm(request->call.info);
   request->call.info = nullptr;
   give_back(request);

@@ -29,8 +29,7 @@ struct UserRequest {
   UserRequest* next_idle = nullptr;
   Operation operation;
   // kPersistent
-  MessageCall call;             ///< its communicator and datatype are held
-  bool datatype_owned = false;  ///< call.datatype is a duplicate
+  MessageCall call;  ///< its communicator and datatype are held
   // kExchange
   Operation* second = nullptr;
   std::byte* scratch = nullptr;  ///< malloc: the copy that MPI_Isendrecv_replace sends

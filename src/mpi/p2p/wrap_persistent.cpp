@@ -13,13 +13,8 @@ int make_persistent(const MessageCall& call, MPI_Request* handle) {
   request->active = false;
   request->operation.site = {call.comm};
   request->call = call;
-  hold(call.data.type);
-  if (call.info == nullptr) return MPI_SUCCESS;
-  hold_comm(call.info);
-  // The program may free the type before it starts the request; the host may need it then.
-  if (!call.data.type->named && !call.info->all_local) {
-    request->datatype_owned = host.Type_dup(call.datatype, &request->call.datatype) == MPI_SUCCESS;
-  }
+  hold_handle(call.data.type);  // the program may free it before a start, for which the host may need it
+  if (call.info != nullptr) hold_comm(call.info);
   return MPI_SUCCESS;
 }
 

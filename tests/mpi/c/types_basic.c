@@ -257,14 +257,22 @@ CASE(types_basic, freed_while_packed) {
   MPI_Datatype type;
   OK(MPI_Type_create_indexed_block(kBlocks, 1, at, MPI_INT, &type));
   OK(MPI_Type_commit(&type));
-  MPI_Request requests[2];
+  MPI_Request requests[2], later;
   OK(MPI_Irecv(in, 1, type, left, 1, comm, &requests[0]));
+  OK(MPI_Recv_init(in, 1, type, left, 2, comm, &later));
   OK(MPI_Type_free(&type));
   OK(MPI_Barrier(comm));
-  OK(MPI_Isend(out, kBlocks, MPI_INT, right, 1, comm, &requests[1]));
-  OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-  EXPECT_EACH(kBlocks, in[at[i]] == left * 1000000 + i, "int %d is %d, expected %d", at[i], in[at[i]],
-              left * 1000000 + i);
+  for (int start = 0; start < 3; ++start) {
+    if (start != 0) OK(MPI_Start(&later));
+    MPI_Request* receive = start == 0 ? &requests[0] : &later;
+    OK(MPI_Isend(out, kBlocks, MPI_INT, right, start == 0 ? 1 : 2, comm, &requests[1]));
+    OK(MPI_Wait(receive, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    EXPECT_EACH(kBlocks, in[at[i]] == left * 1000000 + i, "int %d is %d, expected %d", at[i], in[at[i]],
+                left * 1000000 + i);
+    for (int i = 0; i < kBlocks; ++i) in[at[i]] = -1;
+  }
+  OK(MPI_Request_free(&later));
   free(at);
 }
 
