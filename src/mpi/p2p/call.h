@@ -136,11 +136,14 @@ template <typename N>
     return false;
   return a.count >= 0;
 }
-/// The peer of one, or kAnyPeer; less if it is not a rank of this node alone.
-[[gnu::always_inline]] inline int32_t plain_source(const CommInfo* info, int source) {
-  if (is_rank(info, source)) [[likely]]
-    return info->local[source];
-  return source == MPI_ANY_SOURCE && info->all_local ? p2p::kAnyPeer : p2p::kAnyPeer - 1;
+/// The peer of one, or kAnyPeer; false if messages may come from another node.
+[[gnu::always_inline]] inline bool has_plain_source(const CommInfo* info, int source, int32_t* peer) {
+  if (is_rank(info, source)) [[likely]] {
+    *peer = info->local[source];
+    return *peer >= 0;
+  }
+  *peer = p2p::kAnyPeer;
+  return source == MPI_ANY_SOURCE && info->all_local;
 }
 
 /// Makes the MessageCall. Returns a step. Mode and form are constants in most callers, where little of this is left.

@@ -176,9 +176,9 @@ template <typename N>
 [[gnu::always_inline]] inline int irecv(const Arguments<N>& a, MPI_Request* request) {
   PlainCall call;
   if (is_plain(a, &call) && is_recv_tag(a.tag)) [[likely]] {
-    const int32_t peer = plain_source(call.info, a.rank);
+    int32_t peer = 0;
     p2p::Request* message = nullptr;
-    if (peer >= p2p::kAnyPeer) [[likely]]
+    if (has_plain_source(call.info, a.rank, &peer)) [[likely]]
       message = shim.rank->irecv_short(plain_recv(call, peer, a));
     if (message != nullptr) [[likely]] {
       if (!has_handle(message)) [[unlikely]]
