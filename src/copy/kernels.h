@@ -81,7 +81,7 @@ void copy_streaming(void* dst, const void* src, size_t n);
   if (n == 1) *d = *s;
 }
 
-/// The same.
+/// The same where a call may be made.
 inline void copy_small(void* dst, const void* src, size_t n) { copy_in_line(dst, src, n); }
 
 /// Copies n bytes; the ranges must not overlap. A non-temporal copy ends with a store fence, so a later release store

@@ -92,7 +92,6 @@ class PeerMemory final : public MemoryAccess {
   [[nodiscard]] bool lets_in(int32_t peer) const {
     return lets_any_in_ && (peer < 0 || peers_[static_cast<uint32_t>(peer)].let_in);
   }
-  [[nodiscard]] bool lets_any_in() const { return lets_any_in_; }
   /// Some of those cannot map a buffer instead.
   [[nodiscard]] bool lets_in_mapped() const { return lets_in_mapped_; }
   /// Tells it the first `bytes` of a buffer, before the message; false: no peer reaches them now.

@@ -87,7 +87,7 @@ Result Rank::send(const SendArgs& args) {
   WaitScope scope(*this, tell);
   {
     Guard guard(s);
-    r = s.endpoint->sends().isend(args, true);
+    r = s.endpoint->sends().start(args, true);
   }
   if (r == nullptr) return {.code = Code::kNoMemory};
   while (!done(r)) scope.pause();

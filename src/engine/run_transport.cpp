@@ -17,20 +17,17 @@ Code code_of(const Result& result, uint64_t asked) {
 Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
   const copy::Buffer buffer{static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
   const SendArgs args{static_cast<uint32_t>(members_[rank]), static_cast<int32_t>(self_), tag, context_, buffer};
-  *handle = nullptr;
   rank_.count_collective_message(bytes);
-  Request* request = rank_.isend(args);
-  *handle = request;
-  if (request == nullptr) return Code::kNoMemory;
-  Code code = Code::kOk;
-  if (test(request, &code)) *handle = nullptr;
-  return code;
+  return begun(rank_.isend(args), handle);
 }
 
 Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
   const copy::Buffer buffer{static_cast<std::byte*>(data), bytes, nullptr};
   const RecvArgs args{members_[rank], static_cast<int32_t>(rank), tag, context_, buffer};
-  Request* request = rank_.irecv(args);
+  return begun(rank_.irecv(args), handle);
+}
+
+Code RunTransport::begun(Request* request, void** handle) {
   *handle = request;
   if (request == nullptr) return Code::kNoMemory;
   Code code = Code::kOk;

@@ -46,6 +46,9 @@ class RunTransport : public coll::Transport {
   [[nodiscard]] bool is_dead(uint32_t rank) const;
 
  private:
+  /// What a message that was started leaves its caller with: null if it is over.
+  Code begun(Request* request, void** handle);
+
   Rank& rank_;
   uint64_t context_;
   RankList members_;

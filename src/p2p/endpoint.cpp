@@ -26,7 +26,7 @@ Status Endpoint::init() {
     all_by_kernel_ = all_by_kernel_ && memory_.kernel(i) && !memory_.lets_in(static_cast<int32_t>(i));
   }
   all_by_kernel_ = all_by_kernel_ || channels_.size() == 1;
-  plain_ = all_by_kernel_ && !memory_.lets_any_in();
+  plain_ = all_by_kernel_ && !memory_.lets_in(kAnyPeer);
   return matcher_.open();
 }
 

@@ -160,7 +160,7 @@ class Queues {
   [[nodiscard]] MessageShm* message(Ref ref) const { return reinterpret_cast<MessageShm*>(resolve(ref)); }
 
   /// Queues a receive behind all earlier ones.
-  [[gnu::always_inline]] void post(Ref ref) {
+  void post(Ref ref) {
     if ((ref & kPrivateRef) != 0 || !takes_at_once()) [[unlikely]]
       return post_sorted(ref);
     append(ref, posted(ref));

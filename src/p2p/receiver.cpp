@@ -27,13 +27,10 @@ void Receiver::run_taken() {
       deliver(r, m);
       continue;
     }
-    // What deliver() would do.
-    const uint64_t n = m.inline_bytes;
-    const uint64_t room = r->buffer.bytes;
     r->peer = static_cast<int32_t>(m.sender);
-    r->result = {m.source, m.tag, n < room ? n : room, n > room ? Code::kTruncated : Code::kOk, false};
-    copy::copy_in_line(r->buffer.base, m.payload, r->result.bytes);
-    channels_.counters().count_received(Path::kInline, n);
+    r->result.source = m.source;
+    r->result.tag = m.tag;
+    eager_.receive_short(m.payload, m.inline_bytes, r->buffer, &r->result);
     requests_.complete(r);
   }
   matcher_.clear_taken();

@@ -31,9 +31,7 @@ class Sender {
   /// sent, so this end may go along while the receiver reads.
   [[nodiscard]] Request* start(const SendArgs& args, bool waits = false);
   /// Both, the second if need be.
-  [[nodiscard]] Request* isend(const SendArgs& args, bool waits = false) {
-    return send_now(args) ? requests_.sent() : start(args, waits);
-  }
+  [[nodiscard]] Request* isend(const SendArgs& args) { return send_now(args) ? requests_.sent() : start(args); }
   /// False if the message has been matched.
   bool cancel(Request* send);
 

@@ -73,18 +73,13 @@ template <bool kBlocks>
   // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
   std::byte payload[shm::kInlineBytes];
   const uint64_t n = slot->inline_bytes;
-  const uint64_t room = args.buffer.bytes;
+  out->source = args.source;
   out->tag = slot->tag;
   copy::copy_in_line(payload, slot->payload, n);
   consumer.read_ahead();
   consumer.consume(slot);
   lock.unlock();
-  out->source = args.source;
-  out->bytes = n < room ? n : room;
-  out->code = n > room ? Code::kTruncated : Code::kOk;
-  out->cancelled = false;
-  copy::copy_in_line(args.buffer.base, payload, out->bytes);
-  channels_.counters().count_received(Path::kInline, n);
+  eager_.receive_short(payload, n, args.buffer, out);
   return true;
 }
 

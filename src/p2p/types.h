@@ -66,11 +66,6 @@ struct SendArgs {
   SendMode mode = SendMode::kStandard;
 };
 
-/// A copy for those who need its address, member by member: so the one that it is made of stays in registers.
-[[gnu::always_inline]] inline SendArgs in_memory(const SendArgs& a) {
-  return {a.dest, a.source, a.tag, a.context, {a.data.base, a.data.bytes, a.data.layout}, a.mode};
-}
-
 struct RecvArgs {
   int32_t peer = kAnyPeer;      ///< node-local index of `source`, or kAnyPeer with kAnySource
   int32_t source = kAnySource;  ///< the sender's number in the context, or kAnySource
@@ -78,10 +73,6 @@ struct RecvArgs {
   uint64_t context = 0;
   copy::Buffer buffer;  ///< bytes = capacity
 };
-
-[[gnu::always_inline]] inline RecvArgs in_memory(const RecvArgs& a) {
-  return {a.peer, a.source, a.tag, a.context, {a.buffer.base, a.buffer.bytes, a.buffer.layout}};
-}
 
 /// How a receive (or a send, then only `code`) ended.
 struct Result {

@@ -69,10 +69,6 @@ struct MessageCall {
   MPI_Datatype datatype{};
   int rank = 0;  ///< destination or source
   int tag = 0;
-  /// A copy for those who need its address, member by member: so the one that it is made of stays in registers.
-  [[nodiscard]] MessageCall in_memory() const {
-    return {mode, info, comm, {data.buf, data.count, data.type}, datatype, rank, tag};
-  }
   [[nodiscard]] Arguments<MPI_Count> arguments() const { return {data.buf, data.count, datatype, rank, tag, comm}; }
 };
 

@@ -124,10 +124,13 @@ UserRequest* new_request(MPI_Request* handle) {
   return request;
 }
 
-// A message for which there is no handle goes on without: what it receives is received.
+// A message for which there is no handle is taken back, if it has not been matched.
 int name_message(Request* message, MPI_Comm comm, TypeInfo* type, MPI_Request* handle) {
   if (message == nullptr || !name(message, handle)) {
-    if (message != nullptr) shim.rank->detach(message);
+    if (message != nullptr) {
+      shim.rank->cancel(message);
+      shim.rank->detach(message);
+    }
     return raise(comm, MPI_ERR_NO_MEM);
   }
   if (type != nullptr && type->kind == TypeInfo::Kind::kContiguous) type = nullptr;
