@@ -246,6 +246,10 @@ def judge(cell: CellName, results: Results, baseline: Results) -> Verdict:
     return verdict
 
 
+def failed(results: Results) -> list[str]:
+    return [name for name, test in results.items() if test.status == "fail"]
+
+
 def as_dicts(results: Results) -> dict[str, dict]:
     return {name: dataclasses.asdict(test) for name, test in results.items()}
 
@@ -370,7 +374,7 @@ class Matrix:
         without = (*own, *left_out)
         baseline, baseline_s = self.baselines.get(host, program, alone, effort, self.arguments.only, without)
         if self.arguments.zerohop == "off":
-            bad = sum(test.status == "fail" for test in baseline.values())
+            bad = len(failed(baseline))
             skipped = sum(test.status == "skip" for test in baseline.values())
             self.passed += len(baseline) - bad - skipped
             self.skipped += skipped
@@ -386,8 +390,10 @@ class Matrix:
         log: list[str] = []
         start = time.monotonic()
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
+        # What ends a job under the host alone must not use up the launches of the other cases.
+        apart = (*self.known.hangs(cell.host, cell.program, placement), *failed(baseline))
         setting = Setting(
-            host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only, left_out
+            host, placement, self.zerohop, env, effort, self.arguments.seed, apart, self.arguments.only, left_out
         )
         results = program.run(setting, log)
         if program.name in SERVED and not placement.alone():

@@ -309,13 +309,14 @@ static void on_signal(int number) {
 
 static bool matches(const char* name, const char* globs) {
   if (!globs) return false;
-  char copy[4096];
-  snprintf(copy, sizeof copy, "%s", globs);
+  char* copy = strdup(globs);  // of any length: the cases to leave out are named one by one
   char* rest = copy;
-  for (char* glob = strsep(&rest, ","); glob; glob = strsep(&rest, ",")) {
-    if (fnmatch(glob, name, 0) == 0) return true;
+  bool found = false;
+  for (char* glob = strsep(&rest, ","); glob && !found; glob = strsep(&rest, ",")) {
+    found = fnmatch(glob, name, 0) == 0;
   }
-  return false;
+  free(copy);
+  return found;
 }
 
 static bool selected(const struct CheckCase* entry) {
