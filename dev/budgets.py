@@ -5,8 +5,8 @@
     dev/budgets.py --write            # writes what the calls take now into the table
     dev/budgets.py --profiles after   # and keeps profiles, for callgrind_annotate --auto=no after/mpich-MPI_Send-8
 
-Times vary by more than most changes of the code make; instructions do not. callgrind counts those of a call, from its
-arguments to its return: of the library and libc, not of the kernel. tests/mpi/budgets/counted_calls.c makes the calls,
+Times vary by more than most changes of the code make; instructions do not. callgrind counts those of a call, of the
+library and libc, not of the kernel, nor of the program that calls. tests/mpi/budgets/counted_calls.c makes the calls,
 and sees to it that none waits: what it needs from the other rank is there. So waiting, caches and locked instructions
 are not in a count; `zerohop bench` times them. Messages come by 16, and the count is of one.
 
@@ -52,7 +52,6 @@ HOSTS = ("mpich", "openmpi")
 TOLERANCE = 0.03
 TIMEOUT_S = 120
 PAGE_BYTES = 4096
-NOTHING = "nothing"  # what the program calls the count of callgrind's own requests
 VALGRIND = ("--tool=callgrind", "--quiet", "--instr-atstart=no", "--separate-threads=yes")
 SETTINGS = {
     "ZEROHOP_CONFIG": "site=,topology=synthetic:pack:1 numa:1 l3:1 core:2 pu:1",
@@ -101,8 +100,24 @@ class Count:
 def read_count(profile: str) -> Count | None:
     """None: the program did not ask for it."""
     what = re.search(r"^desc: Trigger: Client Request: (\S+) (\d+) (\d+)$", profile, re.MULTILINE)
-    total = re.search(r"^summary: (\d+)$", profile, re.MULTILINE)
-    return Count(what[1], int(what[2]), int(what[3]), int(total[1]), profile) if what and total else None
+    return Count(what[1], int(what[2]), int(what[3]), instructions(profile), profile) if what else None
+
+
+def instructions(profile: str) -> int:
+    """Of all functions but the program's own."""
+    names: dict[str, str] = {}
+    total, own, of_callee = 0, False, False
+    for line in profile.splitlines():
+        if found := re.match(r"(c?)ob=\((\d+)\)(?: (.*))?", line):
+            callee, number, name = found.groups()
+            names[number] = name or names[number]
+            own = own if callee else SOURCE.stem in names[number]
+        elif line.startswith("calls="):
+            of_callee = True  # the next line is what the callee took
+        elif found := re.fullmatch(r"(?:\*|[+-]?\d+) (\d+)", line):
+            total += 0 if own or of_callee else int(found[1])
+            of_callee = False
+    return total
 
 
 def usual(counts: list[Count]) -> dict[tuple[str, int], Count]:
@@ -114,10 +129,7 @@ def usual(counts: list[Count]) -> dict[tuple[str, int], Count]:
 
 
 def rows_of(host: str, found: dict[tuple[str, int], Count]) -> list[Row]:
-    def of_one(count: Count) -> float:
-        return round((count.instructions - found[NOTHING, count.bytes].instructions) / count.calls, 1)
-
-    rows = [Row(host, call, size, of_one(count)) for (call, size), count in found.items() if call != NOTHING]
+    rows = [Row(host, call, size, round(count.instructions / count.calls, 1)) for (call, size), count in found.items()]
     return sorted(rows, key=lambda row: (row.bytes, row.call))
 
 
@@ -214,11 +226,14 @@ def self_test() -> int:
     for name, (rows, budgets, words) in planted.items():
         if not any(words in verdict for _, verdict in compare(rows, budgets)):
             wrong.append(f"not found: {name}")
-    dumps = ("nothing 8 1", 10), ("MPI_Isend 8 4", 9999), ("MPI_Isend 8 4", 410), ("MPI_Isend 8 4", 407)
-    counts = [read_count(f"desc: Trigger: Client Request: {what}\n\nsummary: {n}\n") for what, n in dumps]
+    form = (
+        "desc: Trigger: Client Request: MPI_Isend 8 4\n\nob=(1) /lib/libzerohop.so\nfn=(1) MPI_Isend\n404 {}\n"
+        "ob=(2) /bin/counted_calls-h\nfn=(2) main\n+3 17\ncob=(1)\ncfn=(1)\ncalls=4 -1\n* 400\nob=(1)\nfn=(3) f\n* 1\n"
+    )
+    counts = [read_count(form.format(n)) for n in (9999, 399, 396)]
     if None in counts or rows_of("h", usual(counts)) != [Row("h", "MPI_Isend", 8, 100.0)]:
         wrong.append("profiles are not read as they are")
-    if read_count("desc: Trigger: Program termination\n\nsummary: 9999\n") is not None:
+    if read_count("desc: Trigger: Program termination\n\n404 9999\n") is not None:
         wrong.append("what the program did not ask for is counted")
     print("\n".join(wrong) or "every planted fault was found")
     return 1 if wrong else 0

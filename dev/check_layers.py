@@ -60,9 +60,9 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 48_390,
     "lines of tools": 11_986,
-    "lines of tests": 61_757,
+    "lines of tests": 61_760,
     "lines of bench": 6_165,
-    "lines of dev": 4_235,
+    "lines of dev": 4_250,
     "lines of kernel": 1_466,
     "lines of python": 6_118,
     "words of pages": 39_700,
