@@ -46,6 +46,12 @@ class Matcher {
     *moved = false;
     return !sources_.arrived(sender) || drain_arrived(sender, moved);
   }
+  /// Up to which arrival no unexpected message is left; a number of none where some are. A hint: a message that comes
+  /// now may be taken for gone, until the next one comes or the receive is posted.
+  [[nodiscard]] uint64_t arrivals_gone() const {
+    const uint64_t arrivals = queues().arrivals.load_relaxed();
+    return queues().unexpected_count.load_relaxed() == 0 ? arrivals : ~uint64_t{0};
+  }
   /// Searches for an unposted receive's message. Cheap when nothing has arrived.
   void search(Request* request);
   /// A receive's description for peers, which post() queues; null when there is no memory.

@@ -149,9 +149,9 @@ void Queues::add_unexpected(Ref ref) {
   } else {
     append(&shm_->unexpected_list, kListed, ref);
   }
+  shm_->unexpected_count.store_relaxed(count);
   shm_->arrivals.store_relaxed(shm_->arrivals.load_relaxed() + 1);
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
-  shm_->unexpected_count.store_relaxed(count);
   if (count > shm_->unexpected_high.load_relaxed()) shm_->unexpected_high.store_relaxed(count);
   ZH_CHECK_INVARIANT(broken_at_hand_over());
 }

@@ -88,6 +88,7 @@ Request* Receiver::irecv(const RecvArgs& args) {
   Request* r = irecv_unposted(args);
   if (r == nullptr) return r;
   // What has come needs no place in the queue.
+  r->arrivals_seen = matcher_.arrivals_gone();
   if (args.peer >= 0) look(r);
   if (r->stage == Stage::kUnposted) post_or_fail(r);
   return r;
