@@ -115,11 +115,9 @@ def culprits(host) -> None:
         ("barrier", 2, "computing", [0, 1, 3]),
     ):
         with program(host, what) as job:
-            look = job.until(lambda look: "culprit" in look["verdict"])
-            verdict = look["verdict"]
-            expect(
-                [verdict[k] for k in ("culprit", "culprit_is", "waiters")] == [culprit, state, waiters], (what, verdict)
-            )
+            # Beside other work some ranks come to wait later than others.
+            wanted = {"culprit": culprit, "culprit_is": state, "waiters": waiters}
+            look = job.until(lambda look, wanted=wanted: wanted.items() <= look["verdict"].items())
             if what == "busy":
                 waits = look["ranks"][0]["waits"]
                 expect(waits["for"] == "receive" and waits["bytes"] == 1 << 22, waits)
