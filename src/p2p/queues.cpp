@@ -149,6 +149,7 @@ void Queues::add_unexpected(Ref ref) {
   } else {
     append(&shm_->unexpected_list, kListed, ref);
   }
+  // In this order, for Matcher::arrivals_gone().
   shm_->unexpected_count.store_relaxed(count);
   shm_->arrivals.store_relaxed(shm_->arrivals.load_relaxed() + 1);
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
