@@ -92,6 +92,29 @@ inline void copy_bytes(void* dst, const void* src, size_t n, Store store) {
   detail::copy_large(dst, src, n);
 }
 
+/// Asks for the lines of memory that will be written soon, a few at a time, while there is nothing else to do: the copy
+/// then does not wait for each. Changes nothing, and faults nowhere.
+class WriteAhead {
+ public:
+  /// The least for which this pays, and the most that stays in a cache until it is written.
+  static constexpr uint64_t kLeastBytes = 8 << 10;
+  static constexpr uint64_t kMostBytes = 256 << 10;
+
+  WriteAhead() = default;
+  WriteAhead(const void* begin, uint64_t bytes)
+      : next_(static_cast<const std::byte*>(begin)),
+        lines_(bytes < kLeastBytes ? 0 : static_cast<uint32_t>((bytes < kMostBytes ? bytes : kMostBytes) / kLine)) {}
+
+  void step(uint32_t lines) {
+    for (; lines != 0 && lines_ != 0; --lines, --lines_, next_ += kLine) __builtin_prefetch(next_, 1);
+  }
+
+ private:
+  static constexpr uint32_t kLine = 64;
+  const std::byte* next_ = nullptr;
+  uint32_t lines_ = 0;  ///< still to be asked for
+};
+
 /// Name of the kernel set in use, for `zerohop info` ("avx512", "avx2", "generic", ...).
 [[nodiscard]] const char* kernel_name();
 

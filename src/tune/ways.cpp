@@ -21,9 +21,14 @@ namespace {
 constexpr uint64_t kPairPatienceNs = 5'000'000'000;
 constexpr uint32_t kSpinsBeforeYield = 2000;  // the other side may need this CPU
 constexpr uint32_t kLooksPerClock = 1;
+constexpr uint32_t kLinesAhead = 8;
 
 uint64_t area_bytes(const ScratchLimits& limits) {
   return round_up(limits.ring_bytes, kPage) + 2 * round_up(limits.message_bytes, kPage);
+}
+
+void read(const std::byte* p, uint64_t n) {
+  for (uint64_t i = 0; i < n; i += kLineBytes) (void)*static_cast<const volatile std::byte*>(p + i);
 }
 
 void touch(std::byte* p, uint64_t n) {
@@ -76,6 +81,7 @@ struct MeasuringPair::State {
   std::unique_ptr<std::byte[]> memory;
   std::byte* source = nullptr;  ///< private
   std::byte* target = nullptr;  ///< private
+  uint64_t in_pool = 0;         ///< where in both, and in the other side's, the message of this trip lies
   std::byte* ring[2] = {};
   std::byte* mapped_source[2] = {};  ///< by the sending side
   std::byte* mapped_target[2] = {};  ///< by the receiving side
@@ -131,7 +137,7 @@ struct MeasuringPair::State {
       const uint64_t i = cells_sent % cells;
       // C3 <- C2: the receiver has read the cell's last content
       if (!wait([&] { return cells_sent - d.cells_read.value.load_acquire() < cells; })) return;
-      copy::copy_bytes(ring[side] + i * shot.chunk_bytes, source + o, n, shot.store);
+      copy::copy_bytes(ring[side] + i * shot.chunk_bytes, source + in_pool + o, n, shot.store);
       d.cells[i].stamp = stamp;
       d.cells[i].value.store_release(++cells_sent);  // C0 -> C1: the cell's bytes before its number
     }
@@ -141,12 +147,18 @@ struct MeasuringPair::State {
     DirectionShm& d = in();
     const uint64_t cells = shot.ring_bytes / shot.chunk_bytes;
     uint64_t stamp = 0;
+    copy::WriteAhead ahead(target + in_pool, shot.write_ahead ? shot.bytes : 0);
+    const auto filled = [&](const WordShm& cell) {
+      if (cell.value.load_acquire() > cells_taken) return true;  // C1 <- C0
+      ahead.step(kLinesAhead);
+      return false;
+    };
     for (uint64_t o = 0; o < shot.bytes; o += shot.chunk_bytes) {
       const uint64_t n = std::min<uint64_t>(shot.bytes - o, shot.chunk_bytes);
       const uint64_t i = cells_taken % cells;
-      if (!wait([&] { return d.cells[i].value.load_acquire() > cells_taken; })) return 0;  // C1 <- C0
+      if (!wait([&] { return filled(d.cells[i]); })) return 0;
       stamp = d.cells[i].stamp;
-      copy::copy_bytes(target + o, ring[1 - side] + i * shot.chunk_bytes, n, copy::Store::kTemporal);
+      copy::copy_bytes(target + in_pool + o, ring[1 - side] + i * shot.chunk_bytes, n, shot.receiver_store);
       d.cells_read.value.store_release(++cells_taken);  // C2 -> C3: the cell has been read
     }
     return stamp;
@@ -156,11 +168,11 @@ struct MeasuringPair::State {
   bool move_cma(DirectionShm& d, bool sending, uint64_t o, uint64_t n) {
     uint64_t done = 0;
     if (sending) {
-      const copy::Buffer there{reinterpret_cast<std::byte*>(static_cast<uintptr_t>(d.target)), o + n, nullptr};
-      return copy::cma_write(peer, {source, o + n, nullptr}, there, o, n, &done).ok();
+      const copy::Buffer there{reinterpret_cast<std::byte*>(uintptr_t{d.target} + in_pool), o + n, nullptr};
+      return copy::cma_write(peer, {source + in_pool, o + n, nullptr}, there, o, n, &done).ok();
     }
-    const copy::Buffer there{reinterpret_cast<std::byte*>(static_cast<uintptr_t>(d.source)), o + n, nullptr};
-    return copy::cma_read(peer, {target, o + n, nullptr}, there, o, n, &done).ok();
+    const copy::Buffer there{reinterpret_cast<std::byte*>(uintptr_t{d.source} + in_pool), o + n, nullptr};
+    return copy::cma_read(peer, {target + in_pool, o + n, nullptr}, there, o, n, &done).ok();
   }
 
   /// Both ends claim chunks until none is left, then wait for the other's last one.
@@ -184,7 +196,7 @@ struct MeasuringPair::State {
 
   void send(const Shot& shot) {
     const bool mapped = shot.way == Way::kMappedRead || shot.way == Way::kMappedBoth;
-    std::byte* data = mapped ? mapped_source[side] : source;
+    std::byte* data = mapped ? mapped_source[side] : source + in_pool;
     for (uint64_t o = 0; o < shot.bytes; o += kLineBytes) {
       data[o] = static_cast<std::byte>(static_cast<unsigned char>(data[o]) + 1);
     }
@@ -293,7 +305,7 @@ MeasuringPair::~MeasuringPair() = default;
 
 bool MeasuringPair::meet() {
   State& s = *state_;
-  const uint64_t bytes = round_up(s.limits.message_bytes, kPage);
+  const uint64_t bytes = round_up(std::max(s.limits.message_bytes, s.limits.pool_bytes), kPage);
   s.memory.reset(new (std::nothrow) std::byte[2 * bytes + kPage]);
   if (s.memory == nullptr) {
     s.failed = true;
@@ -317,7 +329,9 @@ bool MeasuringPair::meet() {
 Timing MeasuringPair::measure(const Shot& shot) {
   State& s = *state_;
   const bool by_kernel = shot.way == Way::kCmaRead || shot.way == Way::kCmaWrite || shot.way == Way::kCmaBoth;
-  if (shot.bytes > s.limits.message_bytes || (shot.way == Way::kInline && shot.bytes > kInlineBytes) ||
+  s.in_pool = 0;
+  if (shot.bytes > (shot.once ? s.limits.pool_bytes : s.limits.message_bytes) ||
+      (shot.way == Way::kInline && shot.bytes > kInlineBytes) ||
       (shot.way == Way::kCells && (shot.ring_bytes > s.limits.ring_bytes || shot.ring_bytes < 2 * shot.chunk_bytes ||
                                    shot.ring_bytes / shot.chunk_bytes > kMaxCells)) ||
       (by_kernel && !s.cma) || s.failed) {
@@ -343,11 +357,14 @@ Timing MeasuringPair::measure(const Shot& shot) {
     s.cells_taken = 0;
     if (!s.meet()) return {};
   }
+  const uint64_t stride = round_up(shot.bytes, kPage) + kPairBytes;  // not all in the same sets of a cache
+  const uint64_t in_turn = shot.once ? std::max<uint64_t>(1, s.limits.pool_bytes / stride) : 1;
   const uint32_t warm = shot.trips / 4 + 1;
   std::vector<float> samples;
   samples.reserve(shot.trips);
   s.switches = os::thread_preemptions();
   for (uint32_t trip = 0; trip < warm + shot.trips && !s.failed; ++trip) {
+    s.in_pool = trip % in_turn * stride;
     for (int sender = 0; sender < 2; ++sender) {
       if (sender == s.side) {
         s.send(shot);
@@ -356,6 +373,7 @@ Timing MeasuringPair::measure(const Shot& shot) {
       const uint64_t stamp = s.receive(shot);
       const auto passed = static_cast<int64_t>(os::ticks() - stamp);
       if (trip >= warm) samples.push_back(static_cast<float>(static_cast<double>(passed) / s.ticks_us));
+      if (shot.once) read(s.target + s.in_pool, shot.bytes);
     }
   }
   ZH_CHECK_INVARIANT(

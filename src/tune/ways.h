@@ -31,10 +31,13 @@ constexpr uint32_t kInlineBytes = 192;
 struct Shot {
   Way way = Way::kInline;
   uint64_t bytes = 8;
-  copy::Store store = copy::Store::kTemporal;  ///< kCells: the sender's stores
-  uint32_t ring_bytes = 512 << 10;             ///< kCells
-  uint32_t chunk_bytes = 16 << 10;             ///< kCells: cell; k*Both: bytes claimed at a time
-  uint32_t trips = 50;                         ///< measured trips in each direction
+  copy::Store store = copy::Store::kTemporal;           ///< kCells: the sender's stores ...
+  copy::Store receiver_store = copy::Store::kTemporal;  ///< ... and the receiver's
+  bool write_ahead = false;                             ///< kCells: who waits asks for the lines of its buffer
+  bool once = false;  ///< private buffers of a pool, one after the other, which the receiver reads behind the clock
+  uint32_t ring_bytes = 512 << 10;  ///< kCells
+  uint32_t chunk_bytes = 16 << 10;  ///< kCells: cell; k*Both: bytes claimed at a time
+  uint32_t trips = 50;              ///< measured trips in each direction
 };
 
 /// One-way time in microseconds: mean over the two directions of each one's median (this cancels a constant difference
@@ -55,6 +58,7 @@ struct Quartiles {
 struct ScratchLimits {
   uint32_t ring_bytes = 512 << 10;     ///< largest ring
   uint64_t message_bytes = 256 << 10;  ///< largest message
+  uint64_t pool_bytes = 0;             ///< of private buffers, each way, that are used once; 0: no such shots
 };
 
 class MeasuringPair {

@@ -39,16 +39,37 @@ struct RawOptions {
   std::string json;
 };
 
-constexpr tune::ScratchLimits kScratchLimits{.ring_bytes = 4 << 20, .message_bytes = 4 << 20};
+constexpr tune::ScratchLimits kScratchLimits{.ring_bytes = 2 << 20, .message_bytes = 4 << 20, .pool_bytes = 64 << 20};
+constexpr uint64_t kLargestUsedOnce = 16 << 20;
 
 struct RawPlan {
   uint64_t bytes;
   std::vector<Shot> shots;
 };
 
+/// Ways of a message whose buffers are used once, so that its receiver's lie in no cache.
+std::vector<Shot> shots_used_once(uint64_t n) {
+  constexpr uint64_t kPiped = 256 << 10;  // as eager messages go up to here, and transfers above
+  const uint32_t cell = n <= kPiped ? 4U << 10 : 32U << 10;
+  std::vector<Shot> shots;
+  for (const Store store : {Store::kTemporal, Store::kNonTemporal}) {
+    for (const bool ahead : {false, true}) {
+      for (const Store out : {Store::kTemporal, Store::kNonTemporal}) {
+        if (ahead && out == Store::kNonTemporal) continue;
+        shots.push_back({Way::kCells, n, store, out, ahead, true, 2U << 20, cell});
+      }
+    }
+  }
+  for (const Way way : {Way::kCmaRead, Way::kCmaWrite, Way::kCmaBoth}) {
+    shots.push_back({.way = way, .once = true, .chunk_bytes = 64U << 10});
+  }
+  return shots;
+}
+
 std::vector<RawPlan> make_plan(bool quick) {
   std::vector<uint64_t> sizes = {8, 64, 256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
-  for (uint64_t n = 128 << 10; n <= 4 << 20; n *= 2) sizes.push_back(n);
+  for (uint64_t n = 128 << 10; n <= kScratchLimits.message_bytes; n *= 2) sizes.push_back(n);
+  sizes.push_back(kLargestUsedOnce);
   std::vector<RawPlan> plans;
   for (const uint64_t n : sizes) {
     RawPlan plan{n, {}};
@@ -59,11 +80,18 @@ std::vector<RawPlan> make_plan(bool quick) {
       shot.trips = static_cast<uint32_t>(trips);
       plan.shots.push_back(shot);
     };
+    if (n >= 1 << 10) {
+      for (const Shot& shot : shots_used_once(n)) add(shot);
+    }
+    if (n > kScratchLimits.message_bytes) {
+      plans.push_back(std::move(plan));
+      break;
+    }
     const auto chunk = static_cast<uint32_t>(std::clamp<uint64_t>(n / 4, 1 << 10, 64 << 10));
     if (n <= tune::kInlineBytes) add({.way = Way::kInline});
     for (const Store store : {Store::kTemporal, Store::kNonTemporal}) {
       if (store == Store::kNonTemporal && n <= copy::kSmallBytes) continue;
-      for (const uint32_t ring : {64U << 10, 512U << 10, 4U << 20}) {
+      for (const uint32_t ring : {64U << 10, 512U << 10, 2U << 20}) {
         for (const uint32_t cell : {2U << 10, 8U << 10, 16U << 10, 32U << 10}) {
           // A message that fits a smaller cell measures the same in a larger one.
           if (cell > (2U << 10) && n <= cell / 2) continue;
@@ -103,6 +131,12 @@ struct RawSeries {
 };
 
 std::string describe(const Shot& s) {
+  if (s.once) {
+    return fmt::format("{}{}{}", to_string(s.way), s.store == Store::kNonTemporal ? "-nt" : "",
+                       s.write_ahead                             ? " ahead"
+                       : s.receiver_store == Store::kNonTemporal ? " nt-out"
+                                                                 : "");
+  }
   if (s.way == Way::kCells) {
     return fmt::format("cells{} ring {}K cell {}K", s.store == Store::kNonTemporal ? "-nt" : "", s.ring_bytes >> 10,
                        s.chunk_bytes >> 10);
@@ -117,9 +151,10 @@ struct Placement {
   std::vector<float> line_ns;
   std::vector<float> stream_ns;
   std::map<uint64_t, std::vector<RawSeries>> by_size;
+  std::map<uint64_t, std::vector<RawSeries>> once_by_size;  ///< of buffers used once
 
   void add(const Shot& shot, const tune::Timing& t) {
-    auto& list = by_size[shot.bytes];
+    auto& list = (shot.once ? once_by_size : by_size)[shot.bytes];
     const std::string name = describe(shot);
     auto it = std::find_if(list.begin(), list.end(), [&](const RawSeries& s) { return describe(s.shot) == name; });
     if (it == list.end()) it = list.insert(list.end(), RawSeries{shot, {}, {}});
@@ -181,6 +216,25 @@ std::string cell(const RawSeries* s) {
   return s == nullptr ? "-" : fmt::format("{:.3f} ±{:.0f}%", s->median(), s->width() * 100);
 }
 
+void print_once(const Placement& p) {
+  std::vector<std::string> heads = {"bytes"};
+  for (const Shot& shot : shots_used_once(kLargestUsedOnce)) heads.push_back(describe(shot));
+  Table table(heads, 0);
+  for (const auto& [bytes, list] : p.once_by_size) {
+    std::vector<std::string> cells = {std::to_string(bytes)};
+    for (size_t i = 1; i < heads.size(); ++i) {
+      const auto found =
+          std::find_if(list.begin(), list.end(), [&](const RawSeries& s) { return describe(s.shot) == heads[i]; });
+      cells.push_back(cell(found == list.end() ? nullptr : &*found));
+    }
+    table.add(std::move(cells));
+  }
+  fmt::print(
+      "\nthe same of private buffers that are used once (ahead: who waits asks for the lines of its buffer; nt-out: "
+      "the receiver writes past its cache)\n{}",
+      table.text());
+}
+
 void print_raw(const Report& report) {
   using Wanted = bool (*)(const Shot&);
   constexpr std::pair<const char*, Wanted> kColumns[] = {
@@ -212,6 +266,7 @@ void print_raw(const Report& report) {
       table.add(std::move(cells));
     }
     fmt::print("\none way, microseconds, median ± spread\n{}", table.text());
+    print_once(p);
   }
   if (report.mixed > 0)
     fmt::print("\n{} sizes were dropped: the placement changed while they were measured.\n", report.mixed);
@@ -229,23 +284,27 @@ nlohmann::json to_json(const Report& report) {
                              {"size", 8},
                              {"us", quartiles_of(p.stream_ns).median / 1000}});
     }
-    for (const auto& [bytes, list] : p.by_size) {
+    const auto add = [&](uint64_t bytes, const std::vector<RawSeries>& list) {
       for (const RawSeries& s : list) {
         nlohmann::json row = {{"placement", name},
-                              {"buffers", is_mapped(s.shot.way) ? "mapped" : "private"},
-                              {"way", to_string(s.shot.way)},
+                              {"buffers", is_mapped(s.shot.way) ? "mapped"
+                                          : s.shot.once         ? "once"
+                                                                : "private"},
+                              {"way", s.shot.once ? describe(s.shot) : to_string(s.shot.way)},
                               {"size", bytes},
                               {"us", s.median()},
                               {"spread", s.width()},
                               {"blocks", s.us.size()}};
-        if (s.shot.way == Way::kCells) {
+        if (s.shot.way == Way::kCells && !s.shot.once) {
           row["store"] = s.shot.store == Store::kNonTemporal ? "non-temporal" : "temporal";
           row["ring_bytes"] = s.shot.ring_bytes;
           row["cell_bytes"] = s.shot.chunk_bytes;
         }
         out["rows"].push_back(row);
       }
-    }
+    };
+    for (const auto& [bytes, list] : p.by_size) add(bytes, list);
+    for (const auto& [bytes, list] : p.once_by_size) add(bytes, list);
   }
   return out;
 }
