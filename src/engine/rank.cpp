@@ -161,7 +161,7 @@ bool Rank::test(Request* request) {
 void Rank::wait(Request* request) {
   if (done(request)) return;
   const auto told = [&](p2p::Activity* out) { tell(request, out); };
-  WaitScope scope(*this, told);
+  WaitScope scope(*this, told, request);
   while (!done(request)) scope.pause();
 }
 

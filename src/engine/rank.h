@@ -146,10 +146,10 @@ class Rank {
   /// One turn: empties rings, advances transfers. True if anything moved.
   bool progress();
   /// Turns the engine (and the host) until `done()` is true, waiting as the policy says. `done` runs without any lock
-  /// held and may call the host; so does `tell`, but it calls nobody.
+  /// held and may call the host; so does `tell`, but it calls nobody. `receive`: what is waited for, if that is one.
   template <typename Done>
-  void wait_until(Done&& done, p2p::Tell tell = kUntold) {
-    WaitScope scope(*this, tell);
+  void wait_until(Done&& done, p2p::Tell tell = kUntold, const Request* receive = nullptr) {
+    WaitScope scope(*this, tell, receive);
     while (!done()) scope.pause();
   }
   static constexpr auto kUntold = [](p2p::Activity*) {};
@@ -254,7 +254,7 @@ class Rank {
   /// While one exists the rank counts as inside MPI, so that peers leave its queues to it.
   class WaitScope {
    public:
-    WaitScope(Rank& rank, p2p::Tell tell);
+    WaitScope(Rank& rank, p2p::Tell tell, const Request* receive = nullptr);
     ~WaitScope();
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
@@ -271,6 +271,8 @@ class Rank {
     void end_sleep();
     Rank& rank_;
     p2p::Tell tell_;
+    const Request* receive_;  ///< for which memory is asked for ahead, or null
+    copy::WriteAhead ahead_;
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
     uint64_t idle_since_ns_ = 0;

@@ -27,6 +27,7 @@ constexpr uint64_t kSleepHostNs = 100'000;  // the least where the host's messag
 constexpr uint64_t kSleepMostNs = 8'000'000;
 constexpr uint64_t kSleepPart = 64;
 constexpr uint32_t kStampEvery = 4;
+constexpr uint32_t kLinesPerTurn = 32;  // that an idle turn asks for ahead
 constexpr uint32_t kPeersPerNotice = 4;
 constexpr uint64_t kHostMovesNs = 5000;   // a turn of the host that takes longer than this, and than four idle ones
 constexpr uint64_t kStayNs = 10'000'000;  // in a peer's company after a move
@@ -123,7 +124,9 @@ void Rank::State::reap_in_time() {
   if (reaps.over(kReapEveryUs)) endpoint->reap();
 }
 
-Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell) : rank_(rank), tell_(tell) {
+Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell, const Request* receive)
+    : rank_(rank), tell_(tell), receive_(rank.mutex_ == nullptr ? receive : nullptr) {
+  if (receive_ != nullptr) ahead_ = rank.endpoint_->receives().write_ahead(*receive_);
   p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
   began_ticks_ = latest_ticks_ = os::ticks();
   shm.stamp.store_relaxed(began_ticks_);
@@ -135,6 +138,7 @@ Rank::WaitScope::WaitScope(Rank& rank, p2p::Tell tell) : rank_(rank), tell_(tell
 }
 
 Rank::WaitScope::~WaitScope() {
+  if (receive_ != nullptr) rank_.endpoint_->receives().note_filled(*receive_);
   if (sleep_word_ != 0) end_sleep();
   if (rank_.state_->timed) count_time();
   if (helped_) {
@@ -199,6 +203,7 @@ void Rank::WaitScope::pause() {
     return;
   }
   ++idle_;
+  ahead_.step(kLinesPerTurn);
   notice_others();
   if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
   const uint32_t help_every = s.oversubscribed ? 4 : 64;

@@ -56,12 +56,13 @@ int raise(MPI_Comm comm, int error_class);
 int class_of(Code code);
 int class_of(int error);
 
-/// Turns the engine and the host until done() is true; done() may call the host.
+/// Turns the engine and the host until done() is true; done() may call the host. `receive`: what is waited for, if that
+/// is a receive of the engine.
 template <typename Done>
-inline void turn_until(Done&& done, p2p::Tell tell = engine::Rank::kUntold) {
+inline void turn_until(Done&& done, p2p::Tell tell = engine::Rank::kUntold, const p2p::Request* receive = nullptr) {
   if (done()) return;
   if (shim.rank != nullptr) {
-    shim.rank->wait_until(done, tell);
+    shim.rank->wait_until(done, tell, receive);
   } else {
     while (!done()) {
     }

@@ -23,6 +23,7 @@ Result receive_blocking(Endpoint& endpoint, const RecvArgs& args, Waiter& waiter
   receives.look(r);
   if (r->done.load_relaxed() == 0) {
     bool patient = waiter.looks_for_long();
+    copy::WriteAhead ahead = receives.write_ahead(args.peer, args.buffer);
     for (uint32_t i = 0; i < (patient ? kLooksUnposted : kTurnEvery) && r->stage == Stage::kUnposted; ++i) {
       // A peer may be waiting for this end to copy; the others can wait a little longer.
       if (!patient) {
@@ -33,8 +34,9 @@ Result receive_blocking(Endpoint& endpoint, const RecvArgs& args, Waiter& waiter
         patient = false;
       }
       Result quick;
-      if (receives.await_front(args, patient ? kPollsPerLook : 1) && endpoint.recv_short<true>(args, &quick)) {
+      if (receives.await_front(args, patient ? kPollsPerLook : 1, &ahead) && endpoint.recv_short<true>(args, &quick)) {
         endpoint.release(r);
+        receives.note_filled(args.peer, quick.bytes);
         return quick;
       }
       receives.look(r);
@@ -46,6 +48,7 @@ Result receive_blocking(Endpoint& endpoint, const RecvArgs& args, Waiter& waiter
     if (r->stage == Stage::kUnposted) receives.look(r);
   }
   const Result result = r->result;
+  receives.note_filled(args.peer, result.bytes);
   endpoint.release(r);
   return result;
 }

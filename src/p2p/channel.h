@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "copy/kernels.h"
 #include "p2p/line_watch.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
@@ -40,8 +41,13 @@ struct Channel {
   bool stalled = false;  ///< it takes nothing: sends that find no room are copied at once, until there is some again
   bool heard = true;     ///< something of its has come since the latest short message to it
   uint32_t full_streak = 0;
-  uint64_t called_ticks = 0;  ///< when its helper was called
+  uint32_t written_bytes = 0;  ///< of its latest message that this end wrote, which came in a block or in cells
+  uint64_t called_ticks = 0;   ///< when its helper was called
 
+  void note_written(uint64_t bytes) {
+    constexpr uint64_t kMost = copy::WriteAhead::kMostBytes;
+    written_bytes = static_cast<uint32_t>(bytes < kMost ? bytes : kMost);
+  }
   /// It sits in a call of the host, where it takes no messages.
   [[nodiscard]] bool in_host() const {
     return part->state.helper.load_relaxed() != static_cast<uint32_t>(Helper::kNotInHost);

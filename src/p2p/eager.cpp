@@ -104,6 +104,7 @@ void Eager::receive_block(const MessageShm& m, const copy::Buffer& buffer, Resul
     return;
   }
   count_received(Path::kEager, m, m.bytes());
+  channels_[m.sender].note_written(n);
   ZH_CRASH_POINT("eager: copied, not released");
   shm::release_block(channels_.base(), m.far.block);
 }

@@ -61,13 +61,19 @@ bool Receiver::collect() {
   return moved;
 }
 
-bool Receiver::await_front(const RecvArgs& args, uint32_t polls) {
+namespace {
+// More would hold up the look at the ring.
+constexpr uint32_t kLinesPerPoll = 8;
+}  // namespace
+
+bool Receiver::await_front(const RecvArgs& args, uint32_t polls, copy::WriteAhead* ahead) {
   shm::EnvelopeRingShm* ring = args.peer < 0 ? nullptr : channels_.ring_from(static_cast<uint32_t>(args.peer));
   for (uint32_t i = 0; i < polls && ring != nullptr; ++i) {
     if (shm::EnvelopeConsumer::ready(ring)) {
       if (i != 0) channels_.expect(true);
       return true;
     }
+    ahead->step(kLinesPerPoll);
     // Loads in a row would all be run ahead of and thrown away when the line comes: a pause costs less than that.
     cpu_relax();
   }

@@ -25,7 +25,23 @@ class Receiver {
         deaths_(channels.self(), channels.node().size()) {}
 
   /// Polls the ring of a receive's source, up to `polls` times; true once an envelope is there. Knows one source only.
-  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls);
+  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls, copy::WriteAhead* ahead);
+  /// What a receive that waits may ask for: as much of its buffer as the latest message of its source filled.
+  [[nodiscard]] copy::WriteAhead write_ahead(int32_t peer, const copy::Buffer& buffer) const {
+    if (peer < 0 || buffer.layout != nullptr) return {};
+    return {buffer.base, std::min<uint64_t>(buffer.bytes, channels_[peer].written_bytes)};
+  }
+  [[nodiscard]] copy::WriteAhead write_ahead(const Request& request) const {
+    if (request.is_send || request.stage != Stage::kPosted) return {};
+    return write_ahead(request.peer, request.buffer);
+  }
+  void note_filled(const Request& request) {
+    if (!request.is_send && request.stage == Stage::kDone) note_filled(request.peer, request.result.bytes);
+  }
+  /// A receive that has waited ended so: its source's messages may have become shorter.
+  void note_filled(int32_t peer, uint64_t bytes) {
+    if (peer >= 0 && bytes < channels_[peer].written_bytes) channels_[peer].note_written(bytes);
+  }
 
   /// Starts a receive in the queue that peers see, if its message has not arrived; else that is received.
   [[nodiscard]] Request* irecv(const RecvArgs& args);

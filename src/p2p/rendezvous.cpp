@@ -209,7 +209,8 @@ void Rendezvous::finish_receive(Request* r) {
   recvs_.remove(r);
   ZH_CHECK_INVARIANT(t.broken_invariant());
   ZH_CRASH_POINT("transfer: not yet left");
-  const Channel& sender = channels_[uint32_t{t.sender}];
+  Channel& sender = channels_[uint32_t{t.sender}];
+  sender.note_written(direct ? 0 : r->result.bytes);
   // L0 -> L1: the last access to the transfer.
   t.released.store_release(1);
   Channels::wake(sender);

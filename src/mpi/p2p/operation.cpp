@@ -294,7 +294,7 @@ void tell(const Operation& op, p2p::Activity* out) {
 }
 
 int complete(Operation* op, MPI_Status* status) {
-  turn_until([op] { return poll(op); }, [op](p2p::Activity* out) { tell(*op, out); });
+  turn_until([op] { return poll(op); }, [op](p2p::Activity* out) { tell(*op, out); }, op->engine);
   bool raised = false;
   const ErrorSite site = op->site;
   const int error = finish(op, status, &raised);

@@ -26,7 +26,7 @@ void wait_for(Request* request, int left = 1) {
     mpi::tell(request, out);
     out->requests = static_cast<uint32_t>(left);
   };
-  turn_until([request] { return look(request); }, told);
+  turn_until([request] { return look(request); }, told, request);
 }
 
 /// What waiting for one of them is for.
