@@ -121,14 +121,19 @@ class Channels {
 
   /// It computes, sleeps, or has lost its CPU: others may turn its queues.
   [[nodiscard]] bool away(const Channel& peer) const {
-    const RankStateShm& s = peer.part->state;
-    return s.inside.load_relaxed() == 0 ||
-           static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
+    return peer.part->state.inside.load_relaxed() == 0 || long_away(peer);
+  }
+  /// ... and not only between two calls.
+  [[nodiscard]] bool long_away(const Channel& peer) const {
+    return static_cast<int64_t>(os::ticks() - peer.part->state.stamp.load_relaxed()) >
+           static_cast<int64_t>(ticks_away_);
   }
   [[gnu::always_inline]] static void wake(const Channel& peer) {
     Atomic<uint32_t>& word = peer.part->state.sleeping;
     if (const uint32_t seen = word.load_relaxed(); seen % 2 != 0) wake_sleeper(word, seen);
   }
+  /// Who copies for long is not away.
+  void show_presence() { part_->state.stamp.store_relaxed(os::ticks()); }
   void call_helper(Channel& peer);
   [[nodiscard]] uint32_t announce_sleep();
   void end_sleep(uint32_t word, bool only_thread);

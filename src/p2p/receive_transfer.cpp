@@ -19,7 +19,10 @@ copy::Reach Rendezvous::can_pull(const Request* r, const TransferShm& t) const {
       (copiers != Direct::kCells && copiers != Direct::kSender) || !t.target.reachable() || (behind && !t.whole());
   const bool offered = t.offered() != Direct::kCells || t.source.mapped();
   // A sender that came later is about to copy, and seems away meanwhile.
-  const bool stands_in = t.whole() ? in_vain_ : channels_.away(channels_[uint32_t{t.sender}]);
+  const Channel& sender = channels_[uint32_t{t.sender}];
+  const bool stands_in = t.whole()                   ? in_vain_
+                         : copiers == Direct::kCells ? channels_.long_away(sender)
+                                                     : channels_.away(sender);
   return (mine && offered) || stands_in ? reach : Reach::kNone;
 }
 
@@ -45,6 +48,8 @@ void Rendezvous::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n, cop
 
 bool Rendezvous::take_cells(Request* r, TransferShm& t) {
   const uint64_t capacity = r->buffer.bytes;
+  const uint32_t least = channels_[uint32_t{t.sender}].choice.receive_nontemporal_min;
+  const copy::Store store = r->message_bytes >= least ? copy::Store::kNonTemporal : copy::Store::kTemporal;
   bool moved = false;
   // P0 -> P1: the cell and its payload.
   while (r->cells_seen != t.published.load_acquire()) {
@@ -52,7 +57,7 @@ bool Rendezvous::take_cells(Request* r, TransferShm& t) {
     const std::byte* payload = channels_.base() + cell.block.payload;
     for (const SpanShm& span : cell.spans) {
       const uint64_t fits = span.from < capacity ? std::min(span.bytes, capacity - span.from) : 0;
-      if (fits != 0) copy::unpack(r->buffer, span.from, fits, payload, copy::Store::kTemporal);
+      if (fits != 0) copy::unpack(r->buffer, span.from, fits, payload, store);
       payload += span.bytes;
       r->finished += span.bytes;
     }
@@ -61,6 +66,7 @@ bool Rendezvous::take_cells(Request* r, TransferShm& t) {
     ++r->cells_seen;
     // V1 -> V0: the cell is empty.
     t.consumed.store_release(r->cells_seen);
+    channels_.show_presence();
     moved = true;
   }
   return moved;
@@ -68,13 +74,15 @@ bool Rendezvous::take_cells(Request* r, TransferShm& t) {
 
 Rendezvous::Step Rendezvous::pull_step(Request* r, TransferShm& t) {
   const copy::Reach reach = can_pull(r, t);
-  const bool senders = t.copiers() == Direct::kSender && t.target.reachable() && !r->direct_broken;
+  const Direct copiers = t.copiers();
+  const bool senders =
+      copiers == Direct::kCells || (copiers == Direct::kSender && t.target.reachable() && !r->direct_broken);
   // Without a look at `claim`, which would take its line from the sender.
   if (reach == copy::Reach::kNone && senders) return Step::kNothing;
   if (t.claim.exhausted(t.source.end())) return Step::kNothing;
   if (reach == copy::Reach::kNone) {
     // Offered for single copy, but there is no way to it: ask for cells.
-    if (t.copiers() != Direct::kCells && !t.has_returned()) t.give_back(0, 0);
+    if (!t.has_returned()) t.give_back(0, 0);
     return Step::kNothing;
   }
   const shm::Access access = memory_.announce(t.sender, t.source, reach);

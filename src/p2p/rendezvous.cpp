@@ -136,7 +136,7 @@ Submitted Rendezvous::offer(Request* r) {
 // A blocking send goes on when it waits.
 void Rendezvous::begin(Request* r) {
   const TransferShm& t = transfer_of(r);
-  const uint64_t most = pullable(t) ? channels_.config().push_at_start : kUnbounded;
+  const uint64_t most = pullable(t) ? channels_.config().copied_at_start : kUnbounded;
   advance_send(r, t.offered() == Direct::kWaiter ? 0 : t.offered() == Direct::kLater ? kUnbounded : most);
 }
 

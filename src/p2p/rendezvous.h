@@ -73,8 +73,8 @@ class Rendezvous {
 
   // send_transfer.cpp, receive_transfer.cpp
 
-  /// Moves on what this end can. Copies at most `push_most` bytes into the receiver's buffer. True if anything moved.
-  bool advance_send(Request* send, uint64_t push_most = kUnbounded);
+  /// Moves on what this end can, and copies at most `copy_most` bytes. True if anything moved.
+  bool advance_send(Request* send, uint64_t copy_most = kUnbounded);
   bool advance_receive(Request* receive);
   bool advance_receives();
   bool advance_sends();
@@ -104,7 +104,7 @@ class Rendezvous {
     Channel& peer;
     bool matched;
     Detour detour;
-    uint64_t push_most;
+    uint64_t copy_most;
   };
   enum class Step : uint8_t { kMoved, kAgain, kNothing };
 

@@ -14,8 +14,11 @@ copy::Reach Rendezvous::can_push(const Request* r, const TransferShm& t) const {
   const Direct copiers = t.copiers();
   const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter;
   const Channel& peer = channels_[uint32_t{t.receiver}];
-  // Where it is the receiver's it comes to that by itself, but in a call of the host.
-  const bool stands_in = t.whole() ? peer.in_host() : channels_.away(peer);
+  // Where it is the receiver's it comes to that by itself, but in a call of the host. Cells are faster than to stand in
+  // for a receiver that comes back at once.
+  const bool stands_in = t.whole()                   ? peer.in_host()
+                         : copiers == Direct::kCells ? channels_.long_away(peer)
+                                                     : channels_.away(peer);
   return mine || stands_in ? reach : copy::Reach::kNone;
 }
 
@@ -100,6 +103,7 @@ void Rendezvous::put_cell(Request* r, TransferShm& t, const SpanShm (&spans)[2],
   ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
+  channels_.show_presence();
   ZH_CHECK_INVARIANT(t.broken_invariant());
 }
 
@@ -116,10 +120,10 @@ Rendezvous::Detour Rendezvous::detour_of(Request* r, TransferShm& t, bool matche
   return lags ? Detour::kLag : Detour::kNone;
 }
 
-bool Rendezvous::advance_send(Request* r, uint64_t push_most) {
+bool Rendezvous::advance_send(Request* r, uint64_t copy_most) {
   TransferShm& t = transfer_of(r);
   const bool matched = t.load_state() != TransferState::kOffered;  // T0 -> T1
-  SendTurn turn{r, t, channels_[r->peer], matched, detour_of(r, t, matched), push_most};
+  SendTurn turn{r, t, channels_[r->peer], matched, detour_of(r, t, matched), copy_most};
   bool moved = false;
   for (Step step = send_step(turn); step != Step::kNothing; step = send_step(turn)) {
     if (step == Step::kAgain) continue;
@@ -147,13 +151,13 @@ Rendezvous::Step Rendezvous::send_step(SendTurn& turn) {
 
 Rendezvous::Step Rendezvous::push_step(SendTurn& turn, copy::Reach reach) {
   TransferShm& t = turn.t;
-  if (turn.push_most == 0) return Step::kNothing;
+  if (turn.copy_most == 0) return Step::kNothing;
   const shm::Access access = memory_.announce(t.receiver, t.target, reach);
   if (!access.granted()) return Step::kAgain;
   uint64_t from = 0;
-  const uint64_t n = t.claim.claim(std::min(turn.push_most, chunk_of(t, turn.peer.choice)), t.source.end(), &from);
+  const uint64_t n = t.claim.claim(std::min(turn.copy_most, chunk_of(t, turn.peer.choice)), t.source.end(), &from);
   if (n == 0) return Step::kNothing;
-  turn.push_most -= n;
+  turn.copy_most -= n;
   ZH_CRASH_POINT("push: claimed");
   push(turn.request, t, from, n, reach);
   return Step::kMoved;
@@ -166,7 +170,8 @@ Rendezvous::Step Rendezvous::cell_step(SendTurn& turn) {
   // Also what this end alone should copy and cannot.
   const bool cells = copiers == Direct::kCells || (copiers == Direct::kSender && turn.matched && t.target.reachable());
   if (!cells && turn.detour == Detour::kNone && !r->direct_broken) return Step::kNothing;
-  const uint64_t want = std::min<uint64_t>(turn.peer.choice.chunk_cells, r->message_bytes);
+  if (turn.copy_most == 0) return Step::kNothing;
+  const uint64_t want = std::min({uint64_t{turn.peer.choice.chunk_cells}, r->message_bytes, turn.copy_most});
   shm::BlockShm block;
   if (!room_for_cell(turn.peer, t, want, turn.matched, &block)) return Step::kNothing;
   uint64_t from = 0;
@@ -175,6 +180,7 @@ Rendezvous::Step Rendezvous::cell_step(SendTurn& turn) {
     channels_.undo_block();
     return Step::kNothing;
   }
+  turn.copy_most -= n;
   ZH_CRASH_POINT("cell: claimed");
   put_cell(r, t, {{from, n}, {}}, block);
   if (turn.detour == Detour::kLag) ++channels_.counters().skew_detours;

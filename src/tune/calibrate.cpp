@@ -18,7 +18,7 @@
 namespace zh::tune {
 namespace {
 
-constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 1 << 20};
+constexpr ScratchLimits kScratch{.ring_bytes = 2 << 20, .message_bytes = 1 << 20};
 constexpr ScratchLimits kQuickScratch{.ring_bytes = 64 << 10, .message_bytes = Look::kBytes};
 constexpr uint64_t kTurnPatienceNs = 10'000'000'000;
 
@@ -28,7 +28,7 @@ struct Size {
 };
 constexpr PairChoice kUsualChoice;
 constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
-constexpr uint32_t kRings[] = {512 << 10, 64 << 10, 4 << 20};
+constexpr uint32_t kRings[] = {2 << 20, 512 << 10, 64 << 10};
 
 constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), kPage); }
 

@@ -31,22 +31,28 @@ bool is_amd() {
 /// stores are as fast there.
 uint32_t far_streaming_min() { return is_amd() ? copy::kLeastStreamedBytes : 2 << 10; }
 
-/// Measured near, on two makes of processor: where a line that the receiver holds is slow to write, a large ring, whose
-/// lines have left its cache, is twice as fast; elsewhere half as fast as one that stays in the cache of both.
-uint32_t near_ring_bytes() { return is_amd() ? 4 << 20 : 512 << 10; }
-
 PairChoice built_in(bool far) {
   PairChoice choice;
+  choice.single_copy_min = far ? 4 << 20 : 2 << 20;
   if (far) {
     choice.nontemporal_min = far_streaming_min();
-    choice.single_copy_min = 4 << 20;
-    // With data written before and read after, us a message: 64 KiB 28 mapped and 11 not, 1 MiB 340 and 260, 4 MiB 1330
-    // and 1510. Near: 64 KiB 8 and 6, 256 KiB 27 and 22, 512 KiB 42 and 49, 1 MiB 71 and 98, 4 MiB 252 and 365. The
-    // sender writes anew what the receiver has read, which costs it as much as the copy saves.
+    choice.ring_bytes_max = 4 << 20;
     choice.mapped = {4 << 20, 0.02F};
   } else {
-    choice.ring_bytes_max = near_ring_bytes();
+    choice.ring_bytes_max = 512 << 10;
   }
+  if (!is_amd()) return choice;
+  // Measured on Zen 4, us, through the kernel by both ends and through cells: near 1 MiB 54 and 32, 4 MiB 259 and 176;
+  // of buffers used once 99 and 56, 390 and 257; far 4 MiB 459 and 192, used once 459 and 335.
+  choice.single_copy_min = kNever;
+  // With data written before and read after, us a message, mapped and through cells: near 512 KiB 30 and 31, 1 MiB 45
+  // and 56, 2 MiB 78 and 128, 4 MiB 195 and 338; far 1 MiB 78 and 79, 2 MiB 150 and 159, 4 MiB 1029 and 317, 16 MiB
+  // 2513 and 2315. The sender writes anew what the receiver has read, which costs it as much as the copy saves.
+  choice.mapped = {far ? kNever : 1 << 20, 0.02F};
+  // A line that the receiver holds is slow to write here, so those of a ring have to leave its cache; elsewhere a ring
+  // that stays in the cache of both is twice as fast. 64 KiB of buffers used again and used once take, near, 2.6 and
+  // 2.6 us through 2 MiB, 4.2 and 2.6 through 1 MiB, 2.7 and 3.1 through 4 MiB.
+  choice.ring_bytes_max = 2 << 20;
   return choice;
 }
 
@@ -191,6 +197,9 @@ PairChoice on_shared_cpus(PairChoice choice, bool far) {
   choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(eager, choice.single_copy_min - 1));
   choice.piped_min = choice.piped_max = choice.eager_max;
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
+  // Each ringful costs a turn of the scheduler as well.
+  choice.chunk_cells = std::min<uint32_t>(choice.chunk_cells, 8 << 10);
+  choice.single_copy_min = std::min<uint64_t>(choice.single_copy_min, far ? 4 << 20 : 2 << 20);
   return choice;
 }
 

@@ -34,11 +34,13 @@ struct PairChoice {
   uint32_t piped_max = 256 << 10;        ///< ... and so goes a blocking send up to this whose buffer is not mapped
   uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
   uint32_t chunk_piped_most = 16 << 10;  ///< ... and of this between them
-  uint32_t chunk_cells = 8 << 10;        ///< bytes per pipelined cell
+  uint32_t chunk_cells = 32 << 10;       ///< bytes per pipelined cell
   uint32_t chunk_both = 64 << 10;        ///< most bytes claimed at a time in a cooperative copy (<= 64 KiB)
   uint32_t chunk_alone = 256 << 10;      ///< ... in a copy that one end makes alone
   uint32_t nontemporal_min = 1 << 30;    ///< sender writes cells with non-temporal stores from this message size on
-  uint32_t ring_bytes_max = 4 << 20;     ///< the payload ring may grow up to this size
+  /// ... and the receiver its buffer: what no cache would keep until the program reads it.
+  uint32_t receive_nontemporal_min = 4 << 20;
+  uint32_t ring_bytes_max = 2 << 20;  ///< the payload ring may grow up to this size
 };
 
 /// Bytes claimed at a time when both ends copy a message through mapped memory. Thirds of a short one: the receiver

@@ -224,7 +224,7 @@ std::vector<Case> cases() {
   s = {};
   s.source_mapped = s.target_mapped = true;
   s.bytes = 2 * kMappedChunk;
-  s.single_bytes = s.push_at_start = kMappedChunk;
+  s.single_bytes = s.copied_at_start = kMappedChunk;
   all.push_back({"StartOfASendCopiesAPart", s, bounded(2, 1), 1000});
   add_edges(&all);
   add_copiers(&all);

@@ -101,13 +101,15 @@ TEST(Choice, AThresholdDoesNotMoveForALittle) {
 // What is measured is data that nobody has just written, and that nobody reads next.
 TEST(Choice, CurvesDoNotMakeSmallerMessagesMapped) {
   DistanceClass k = far_class();
+  k.level = kL2;
   k.mapped_one = k.mapped_both = straight_line(0.01F, 0.001F);
   const Profile p = one_class(k);
-  const PairChoice c = choose(kL3, &p);
-  EXPECT_EQ(c.mapped.least, choose(kL3, nullptr).mapped.least);
+  const PairChoice c = choose(kL2, &p);
+  EXPECT_EQ(c.mapped.least, choose(kL2, nullptr).mapped.least);
   EXPECT_EQ(c.mapped.saves_ns(c.mapped.least - 1), 0U);
   // 1.51 + 0.001 k us instead of 4 + 0.08 k, at two ends.
-  EXPECT_NEAR(static_cast<double>(c.mapped.saves_ns(4 << 20)), 163'040, 10);
+  const double kib = static_cast<double>(c.mapped.least >> 10);
+  EXPECT_NEAR(static_cast<double>(c.mapped.saves_ns(c.mapped.least)), (2.49 + 0.079 * kib) / 2 * 1000, 10);
 }
 
 TEST(Choice, EveryLevelCountsForItself) {
