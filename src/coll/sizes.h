@@ -69,8 +69,12 @@ enum class NodeWay : uint8_t {
       const bool message = facts.ranks == 2 || (facts.crowded && bytes <= kLargestScatteredMessage);
       return message ? NodeWay::kMessage : NodeWay::kLarge;
     }
+    case Collective::kAllgather:
+      if (bytes <= facts.small_of_pair()) return NodeWay::kSmall;
+      return facts.two() ? NodeWay::kMessage : NodeWay::kLarge;
     case Collective::kAlltoall:
-      return bytes * facts.ranks <= facts.small() ? NodeWay::kSmall : NodeWay::kLarge;
+      if (bytes * facts.ranks <= (facts.two() ? 2 * facts.small_of_pair() : facts.small())) return NodeWay::kSmall;
+      return facts.two() ? NodeWay::kMessage : NodeWay::kLarge;
     case Collective::kReduce:
     case Collective::kScan:
     case Collective::kExscan: {

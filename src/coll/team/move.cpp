@@ -286,19 +286,46 @@ Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& re
 
 Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give(send, node_way(Collective::kAllgather, send.bytes, facts) == NodeWay::kSmall);
-      code != Code::kOk)
-    return code;
+  const NodeWay way = node_way(Collective::kAllgather, send.bytes, facts);
+  if (way == NodeWay::kMessage) {
+    copy_own(recv[self], send);
+    return exchange(send, recv[1 - self], 0, 1);
+  }
+  if (const Code code = give(send, way == NodeWay::kSmall); code != Code::kOk) return code;
   copy_own(recv[self], send);
   return take_from_others([&](uint32_t i) { return take(i, recv[i], 0, 1); });
+}
+
+// Both pieces are under way at once. A member that means another length may contribute in another way, and is taken
+// from in that.
+Code Team::State::exchange(const copy::Buffer& send, const copy::Buffer& recv, uint32_t k, uint32_t pieces) {
+  const uint32_t other = 1 - self;
+  p2p::Request* const theirs = start_receive(other, recv);
+  if (theirs == nullptr) return decline();
+  p2p::Request* mine = nullptr;
+  if (const Code code = start_message(other, send, &mine); code != Code::kOk) {
+    services.abandon(theirs);
+    return code;
+  }
+  bool came = false;
+  Code code = await_message(other, theirs, recv.bytes, &came);
+  if (code == Code::kOk && !came) code = take_arrived(other, recv, k, pieces);
+  if (code != Code::kOk) return code;
+  all_arrived();
+  code = await_taken(other, mine);
+  end();
+  return code;
 }
 
 // Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
 Code Team::State::even_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give_pieces(send, node_way(Collective::kAlltoall, send.first.bytes, facts) == NodeWay::kSmall);
-      code != Code::kOk)
-    return code;
+  const NodeWay way = node_way(Collective::kAlltoall, send.first.bytes, facts);
+  if (way == NodeWay::kMessage) {
+    copy_own(recv[self], send[self]);
+    return exchange(send[1 - self], recv[1 - self], self, size);
+  }
+  if (const Code code = give_pieces(send, way == NodeWay::kSmall); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   return take_from_others([&](uint32_t i) { return take(i, recv[i], self, size); });
 }

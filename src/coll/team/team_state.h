@@ -329,6 +329,8 @@ struct Team::State {
   Code give_to_root(const copy::Buffer& send, uint32_t root, NodeWay way);
   Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
   Code even_alltoall(const Pieces& send, const Pieces& recv);
+  /// Of two members, each of whom sends the other one a piece. `k`, `pieces`: as in take(), should it come another way.
+  Code exchange(const copy::Buffer& send, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   Code gather_all(const copy::Buffer& send, const Pieces& recv);
   Code list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);

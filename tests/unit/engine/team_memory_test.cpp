@@ -20,7 +20,7 @@ class TeamsShortOfMemory : public Teams {
   /// One collective, and what this member must have where it had no error.
   struct Act {
     const char* name;
-    bool needs;  ///< every member needs memory for its part, whatever the way
+    bool needs;  ///< every member needs memory for its part
     std::function<Code(Member&)> call;
     std::function<void(Member&)> check;
   };
@@ -40,6 +40,7 @@ TEST_P(TeamsShortOfMemory, OthersAreTold) {
     for (uint64_t i = 0; i < kMemoryCount; ++i) ASSERT_EQ(out[i * step], of(i)) << i;
   };
   const auto even_spread = [&](uint64_t* p) { return Pieces{spread(p, kMemoryCount), 2 * kMemoryCount * 8, nullptr}; };
+  const bool more_than_two = GetParam().ranks > 2;  // else messages bring the pieces
   const Act acts[] = {
       {"bcast", false, [&](Member& m) { return m.team.bcast(spread(m.self == 0 ? in : out, kMemoryCount), 0); },
        [&](Member& m) {
@@ -51,9 +52,10 @@ TEST_P(TeamsShortOfMemory, OthersAreTold) {
        }},
       {"scatter", false, [&](Member& m) { return m.team.scatter(even_spread(in), bytes(out, kMemoryCount), 0, true); },
        [&](Member& m) { expect(1, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kMemoryCount + i)); }); }},
-      {"allgather", true, [&](Member& m) { return m.team.allgather(spread(in, kMemoryCount), even_spread(out)); },
+      {"allgather", more_than_two,
+       [&](Member& m) { return m.team.allgather(spread(in, kMemoryCount), even_spread(out)); },
        [&](Member& m) { expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * i); }); }},
-      {"alltoall", true, [&](Member& m) { return m.team.alltoall(even_spread(in), even_spread(out), true); },
+      {"alltoall", more_than_two, [&](Member& m) { return m.team.alltoall(even_spread(in), even_spread(out), true); },
        [&](Member& m) { expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kMemoryCount + i)); }); }},
       {"reduce", false, [&](Member& m) { return m.team.reduce(in, out, kMemoryCount, m.compositions(), 0); },
        [&](Member& m) {
