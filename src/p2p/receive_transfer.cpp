@@ -21,7 +21,7 @@ copy::Reach Rendezvous::can_pull(const Request* r, const TransferShm& t) const {
   // A sender that came later is about to copy, and seems away meanwhile.
   const Channel& sender = channels_[uint32_t{t.sender}];
   const bool stands_in = t.whole()                   ? in_vain_
-                         : copiers == Direct::kCells ? channels_.long_away(sender)
+                         : copiers == Direct::kCells ? gone(sender, *r, t.source, reach)
                                                      : channels_.away(sender);
   return (mine && offered) || stands_in ? reach : Reach::kNone;
 }

@@ -72,6 +72,29 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
   });
 }
 
+// The kernel would take a hundred times as long, and a peer that packs them is not seen for long.
+TEST_P(Behaviour, ShortBlocksGoThroughCells) {
+  constexpr uint64_t kBytes = 1 << 20;
+  constexpr int kTimes = 20;
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    const copy::OwnedLayout layout = copy::make_layout({{0, 8}}, 16);
+    std::vector<std::byte> out(kBytes, std::byte(self + 1));
+    std::vector<std::byte> in(2 * kBytes);
+    const int32_t other = 1 - static_cast<int32_t>(self);
+    for (int i = 0; i < kTimes; ++i) {
+      engine::RecvArgs recv = message_from(other, i, in.data(), kBytes);
+      recv.buffer.layout = layout.get();
+      Request* const incoming = r.rank->irecv(recv);
+      finish(*r.rank, r.rank->isend(message_to(1 - self, static_cast<int32_t>(self), i, out.data(), kBytes)));
+      ASSERT_EQ(finish(*r.rank, incoming).bytes, kBytes);
+      ASSERT_EQ(in[2 * kBytes - 9], std::byte(other + 1));
+    }
+    // But what a rank cannot move that has lost its CPU.
+    EXPECT_LT(stat(*r.rank, "bytes_by_sender") + stat(*r.rank, "bytes_by_receiver"), kTimes * kBytes / 4);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Behaviour, TenThousandPostedReceives) {
   constexpr int32_t kMany = 10'000;
   run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
