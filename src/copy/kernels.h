@@ -97,7 +97,7 @@ inline void copy_bytes(void* dst, const void* src, size_t n, Store store) {
 class WriteAhead {
  public:
   /// The least for which this pays, and the most that stays in a cache until it is written.
-  static constexpr uint64_t kLeastBytes = 8 << 10;
+  static constexpr uint64_t kLeastBytes = 1 << 10;
   static constexpr uint64_t kMostBytes = 256 << 10;
 
   WriteAhead() = default;
