@@ -58,7 +58,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 48_550,
+    "lines of src": 48_556,
     "lines of tools": 12_045,
     "lines of tests": 61_797,
     "lines of bench": 6_165,

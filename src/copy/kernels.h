@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/atomic.h"
+#include "base/shm_types.h"
+
 namespace zh::copy {
 
 /// How the destination's lines are written. Non-temporal stores push lines past the writer's cache: right for a sender
@@ -103,14 +106,14 @@ class WriteAhead {
   WriteAhead() = default;
   WriteAhead(const void* begin, uint64_t bytes)
       : next_(static_cast<const std::byte*>(begin)),
-        lines_(bytes < kLeastBytes ? 0 : static_cast<uint32_t>((bytes < kMostBytes ? bytes : kMostBytes) / kLine)) {}
+        lines_(bytes < kLeastBytes ? 0
+                                   : static_cast<uint32_t>((bytes < kMostBytes ? bytes : kMostBytes) / kLineBytes)) {}
 
   void step(uint32_t lines) {
-    for (; lines != 0 && lines_ != 0; --lines, --lines_, next_ += kLine) __builtin_prefetch(next_, 1);
+    for (; lines != 0 && lines_ != 0; --lines, --lines_, next_ += kLineBytes) prefetch_for_write(next_);
   }
 
  private:
-  static constexpr uint32_t kLine = 64;
   const std::byte* next_ = nullptr;
   uint32_t lines_ = 0;  ///< still to be asked for
 };

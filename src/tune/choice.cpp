@@ -31,9 +31,12 @@ bool is_amd() {
 /// stores are as fast there.
 uint32_t far_streaming_min() { return is_amd() ? copy::kLeastStreamedBytes : 2 << 10; }
 
+/// Where cells are not faster at all sizes.
+uint64_t single_copy_from(bool far) { return far ? 4 << 20 : 2 << 20; }
+
 PairChoice built_in(bool far) {
   PairChoice choice;
-  choice.single_copy_min = far ? 4 << 20 : 2 << 20;
+  choice.single_copy_min = single_copy_from(far);
   if (far) {
     choice.nontemporal_min = far_streaming_min();
     choice.ring_bytes_max = 4 << 20;
@@ -199,7 +202,7 @@ PairChoice on_shared_cpus(PairChoice choice, bool far) {
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
   // Each ringful costs a turn of the scheduler as well.
   choice.chunk_cells = std::min<uint32_t>(choice.chunk_cells, 8 << 10);
-  choice.single_copy_min = std::min<uint64_t>(choice.single_copy_min, far ? 4 << 20 : 2 << 20);
+  choice.single_copy_min = std::min(choice.single_copy_min, single_copy_from(far));
   return choice;
 }
 

@@ -85,7 +85,7 @@ TEST(LineWatch, NothingIsJudgedTwice) {
   EXPECT_EQ(ends.mine.verdict(), Distance::kUnknown);
 }
 
-/// Whether rank 0 sends to rank 1 as to a far one: near and far differ by where mapping begins.
+/// Whether rank 0 sends to rank 1 as to a far one: near and far differ by the stores into cells.
 bool sends_far(const engine::Rank& rank) {
   return rank.choice_text(1).find(", non-temporal from never,") == std::string::npos;
 }
