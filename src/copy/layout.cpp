@@ -156,16 +156,19 @@ OwnedLayout make_layout(const std::vector<Block>& blocks, int64_t extent_bytes) 
     OwnedLayout layout(static_cast<LayoutShm*>(std::malloc(sizeof(LayoutShm) + items.size() * sizeof(LayoutItem))));
     if (layout == nullptr) return nullptr;
     uint64_t bytes = 0;
+    uint64_t n_blocks = 0;
     LayoutItem* out = layout->items();
     for (LayoutItem& item : items) {
       item.first_byte = bytes;
       bytes += item.bytes();
+      n_blocks += uint64_t{item.count[0]} * item.count[1];
       new (out++) LayoutItem(item);
     }
     layout->size_bytes = bytes;
     layout->extent_bytes = extent_bytes;
     layout->n_items = static_cast<uint32_t>(items.size());
-    layout->reserved = 0;
+    layout->block_bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(bytes / std::max<uint64_t>(n_blocks, 1), UINT32_MAX));
     ZH_CHECK_INVARIANT(layout->broken_invariant());
     return layout;
   } catch (const std::bad_alloc&) {

@@ -34,10 +34,12 @@ struct LayoutShm {
   uint64_t size_bytes;   ///< packed bytes of one element
   int64_t extent_bytes;  ///< distance between the bases of consecutive elements
   uint32_t n_items;
-  uint32_t reserved;
+  uint32_t block_bytes;  ///< the mean of its blocks, at most 2^32 - 1
   // LayoutItem items[n_items] follows.
   [[nodiscard]] const LayoutItem* items() const { return reinterpret_cast<const LayoutItem*>(this + 1); }
   [[nodiscard]] LayoutItem* items() { return reinterpret_cast<LayoutItem*>(this + 1); }
+  /// CMA, which looks up the pages of each, copies them many times slower than the processor packs them.
+  [[nodiscard]] bool short_blocks() const { return block_bytes < 1024; }
   [[nodiscard]] size_t description_bytes() const { return sizeof(LayoutShm) + n_items * sizeof(LayoutItem); }
   [[nodiscard]] const char* broken_invariant() const;
 };

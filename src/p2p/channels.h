@@ -123,10 +123,10 @@ class Channels {
   [[nodiscard]] bool away(const Channel& peer) const {
     return peer.part->state.inside.load_relaxed() == 0 || long_away(peer);
   }
-  /// ... and not only between two calls, for so many times 50 us.
-  [[nodiscard]] bool long_away(const Channel& peer, uint32_t times = 1) const {
+  /// ... and not only between two calls.
+  [[nodiscard]] bool long_away(const Channel& peer) const {
     return static_cast<int64_t>(os::ticks() - peer.part->state.stamp.load_relaxed()) >
-           static_cast<int64_t>(times * ticks_away_);
+           static_cast<int64_t>(ticks_away_);
   }
   [[gnu::always_inline]] static void wake(const Channel& peer) {
     Atomic<uint32_t>& word = peer.part->state.sleeping;

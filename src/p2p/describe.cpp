@@ -30,8 +30,9 @@ void Rendezvous::publish_layout(Request* r, int32_t peer, copy::RemoteBufferShm*
   const copy::Buffer& buffer = r->buffer;
   const tune::PairChoice& choice = choice_for(peer);
   const uint64_t size = buffer.layout->description_bytes();
-  const bool large = buffer.bytes >= choice.eager_max;
-  const Offset copy = large && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
+  const bool by_cma = peer != static_cast<int32_t>(channels_.self()) && !memory_.lets_in(peer);
+  const bool wanted = buffer.bytes >= choice.eager_max && !(by_cma && buffer.layout->short_blocks());
+  const Offset copy = wanted && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
   if (copy == kNoOffset) {
     out->layout = copy::kHiddenLayout;
     if (!r->is_send) requests_.hide(r);

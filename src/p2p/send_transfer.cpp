@@ -8,32 +8,25 @@
 
 namespace zh::p2p {
 
-// Cells are faster than to stand in for a peer that comes back at once; and where the kernel copies short blocks, 1 B
-// each say, a hundred times faster: a peer that packs them is not seen for long.
-bool Rendezvous::gone(const Channel& peer, const Request& mine, const copy::RemoteBufferShm& theirs,
-                      copy::Reach reach) const {
-  if (reach == copy::Reach::kNone) return false;
-  constexpr uint64_t kShortBlock = 1 << 10;
-  constexpr uint32_t kPatience = 256;
-  const auto short_blocks = [](const copy::LayoutShm* layout) {
-    return layout != nullptr && layout->items()->len_bytes < kShortBlock;
-  };
-  const bool patient =
-      short_blocks(mine.buffer.layout) ||
-      (theirs.layout != kNoOffset && short_blocks(at<copy::LayoutShm>(channels_.base(), theirs.layout)));
-  return peer.in_host() || channels_.long_away(peer, patient ? kPatience : 1);
+copy::Reach Rendezvous::reach_from(const Request& mine, uint32_t peer, const copy::RemoteBufferShm& theirs) const {
+  const copy::Reach reach = memory_.reach(peer, theirs);
+  const copy::LayoutShm* const layout = mine.buffer.layout;
+  const bool slow =
+      reach == copy::Reach::kKernel && layout != nullptr && layout->short_blocks() && memory_.by_cma(peer);
+  return slow ? copy::Reach::kNone : reach;
 }
+
+// Cells are faster than to stand in for a peer that comes back at once.
+bool Rendezvous::gone(const Channel& peer) const { return peer.in_host() || channels_.long_away(peer); }
 
 copy::Reach Rendezvous::can_push(const Request* r, const TransferShm& t) const {
   if (r->direct_broken || t.receiver == channels_.self()) return copy::Reach::kNone;
-  const copy::Reach reach = memory_.reach(t.receiver, t.target);
+  const copy::Reach reach = reach_from(*r, t.receiver, t.target);
   const Direct copiers = t.copiers();
   const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter;
   const Channel& peer = channels_[uint32_t{t.receiver}];
   // Where it is the receiver's it comes to that by itself, but in a call of the host.
-  const bool stands_in = t.whole()                   ? peer.in_host()
-                         : copiers == Direct::kCells ? gone(peer, *r, t.target, reach)
-                                                     : channels_.away(peer);
+  const bool stands_in = t.whole() ? peer.in_host() : copiers == Direct::kCells ? gone(peer) : channels_.away(peer);
   return mine || stands_in ? reach : copy::Reach::kNone;
 }
 

@@ -72,7 +72,7 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
   });
 }
 
-// The kernel would take a hundred times as long, and a peer that packs them is not seen for long.
+// CMA would take a hundred times as long.
 TEST_P(Behaviour, ShortBlocksGoThroughCells) {
   constexpr uint64_t kBytes = 1 << 20;
   constexpr int kTimes = 20;
@@ -89,8 +89,7 @@ TEST_P(Behaviour, ShortBlocksGoThroughCells) {
       ASSERT_EQ(finish(*r.rank, incoming).bytes, kBytes);
       ASSERT_EQ(in[2 * kBytes - 9], std::byte(other + 1));
     }
-    // But what a rank cannot move that has lost its CPU.
-    EXPECT_LT(stat(*r.rank, "bytes_by_sender") + stat(*r.rank, "bytes_by_receiver"), kTimes * kBytes / 4);
+    EXPECT_EQ(stat(*r.rank, "bytes_by_sender") + stat(*r.rank, "bytes_by_receiver"), 0);
     ASSERT_TRUE(world.barrier().ok());
   });
 }
