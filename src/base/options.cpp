@@ -174,30 +174,14 @@ std::string fate_of(std::string_view name, std::string_view value) {
   return "ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now";
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t keep = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({keep, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 /// The nearest name, or null if none is near.
 const OptionSpec* nearest(std::string_view name) {
   const OptionSpec* best = nullptr;
-  size_t best_distance = 4;
-  if (name.size() > kNameMax) return best;
+  size_t fewest = kNotNear;
   for (const OptionSpec& spec : kTable) {
-    const size_t d = edit_distance(plain(name), plain(spec.name));
-    if (d < best_distance) {
-      best_distance = d;
+    const size_t n = slips(plain(name), plain(spec.name));
+    if (n < fewest) {
+      fewest = n;
       best = &spec;
     }
   }
@@ -319,6 +303,24 @@ std::string format_size(uint64_t bytes) {
     ++unit;
   }
   return std::to_string(bytes) + units[unit];
+}
+
+size_t slips(std::string_view typed, std::string_view name) {
+  if (typed.size() > kNameMax) return kNotNear;
+  std::vector<std::vector<size_t>> d(typed.size() + 1, std::vector<size_t>(name.size() + 1));
+  for (size_t i = 0; i <= typed.size(); ++i) {
+    for (size_t j = 0; j <= name.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j - 1] + (typed[i - 1] == name[j - 1] ? 0 : 1), d[i - 1][j] + 1, d[i][j - 1] + 1});
+      const bool turned = i > 1 && j > 1 && typed[i - 1] == name[j - 2] && typed[i - 2] == name[j - 1];
+      if (turned) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  const size_t n = d[typed.size()][name.size()];
+  return n <= std::max<size_t>(1, name.size() / 3) ? n : kNotNear;
 }
 
 Options::Options() {

@@ -117,6 +117,9 @@ class Options {
 [[nodiscard]] bool parse_size(std::string_view text, uint64_t* out);
 /// The inverse, as short as it is exact: "64M".
 [[nodiscard]] std::string format_size(uint64_t bytes);
+inline constexpr size_t kNotNear = SIZE_MAX;
+/// How many slips of a finger make `name` what was typed; kNotNear if more than a third of the letters.
+[[nodiscard]] size_t slips(std::string_view typed, std::string_view name);
 /// The table as a Markdown page (docs/user/variables.md).
 [[nodiscard]] std::string options_markdown();
 

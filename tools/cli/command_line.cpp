@@ -7,6 +7,7 @@
 #include <memory>
 #include <system_error>
 
+#include "base/options.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/text.h"
 
@@ -40,6 +41,11 @@ bool is_prose(std::string_view line) {
 const CLI::App* deepest(const CLI::App* app) {
   for (auto inner = app->get_subcommands(); !inner.empty(); inner = app->get_subcommands()) app = inner.back();
   return app;
+}
+
+/// Whether an unknown word stands where a command should.
+bool lacks_command(const CLI::App& app) {
+  return deepest(&app)->get_require_subcommand_min() > 0 && app.remaining_size(true) > 0;
 }
 
 std::string path_of(const CLI::App* app) {
@@ -95,10 +101,17 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = deepest(&app);
   std::string what = error.what();
   const std::vector<std::string> unknown = app.remaining(true);
-  const bool lacks_command = command->get_require_subcommand_min() > 0 && command->get_subcommands().empty();
-  if (!unknown.empty() && lacks_command) {
-    what = "there is no command " + shell_quoted({unknown.front()}) + "; there are:";
-    for (const CLI::App* known : command->get_subcommands({})) what += " " + known->get_name();
+  if (lacks_command(app)) {
+    std::string near;
+    std::string all;
+    size_t fewest = kNotNear;
+    for (const CLI::App* known : command->get_subcommands({})) {
+      const size_t n = slips(unknown.front(), known->get_name());
+      if (n < fewest) near = " did you mean " + known->get_name() + "?";
+      fewest = std::min(fewest, n);
+      all += " " + known->get_name();
+    }
+    what = "there is no command " + shell_quoted({unknown.front()}) + ";" + near + " there are:" + all;
   } else if (!unknown.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     what = "not expected: " + shell_quoted(unknown);
   }
@@ -160,7 +173,8 @@ int command_main(int argc, const char* const* argv, std::initializer_list<AddCom
   } catch (const CLI::RuntimeError& e) {
     code = e.get_exit_code();  // a subcommand's own result
   } catch (const CLI::ParseError& e) {
-    const bool refused = e.get_exit_code() != 0;
+    // CLI11 gives the help that is asked for behind a word that it does not know, too.
+    const bool refused = e.get_exit_code() != 0 || lacks_command(app);
     if (refused) {
       std::fputs(refusal(app, e).c_str(), stderr);
       code = 2;

@@ -47,8 +47,10 @@ class Cli(Case):
 
     def test_unknown_words_are_named(self):
         cases = (
-            (["rnu"], "there is no command rnu; there are: run info doctor bench"),
-            (["bench", "p2q"], "there is no command p2q; there are: p2p coll"),
+            (["rnu"], "there is no command rnu; did you mean run? there are: run info"),
+            (["bench", "p2q"], "there is no command p2q; did you mean p2p? there are: p2p coll"),
+            (["stats", "--help"], "there is no command stats; there are: run info"),
+            (["bench", "xyz", "--help"], "there is no command xyz; there are: p2p coll"),
             (["tune", "a", "b c"], "not expected: a 'b c'"),
             (["info", "--nope"], "not expected: --nope"),
             (["bench"], "A subcommand is required"),
