@@ -361,7 +361,7 @@ Status Options::set(std::string_view name, std::string_view value, Source source
   }
   const OptionSpec* near = nearest(name);
   complain("unknown variable " + std::string(name) + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
-           (near == nullptr      ? "; `zerohop info` lists them all"
+           (near == nullptr      ? "; `zerohop info --variables` lists them all"
             : is_variable(*near) ? std::string("; did you mean ") + near->name + "?"
                                  : std::string("; did you mean ") + kConfigName.data() + "=" + near->name + "=...?"));
   return {Code::kInvalid, "unknown ZEROHOP_ variable"};
@@ -464,7 +464,8 @@ std::string options_markdown() {
       "<!-- Written by `zerohop info --variables-markdown`; change src/base/options.cpp instead. -->\n\n"
       "Zerohop needs none of these. Each may be given on the command line (`zerohop run --option NAME=VALUE`), in the "
       "environment, or in `ZEROHOP_CONFIG`; the first of these that names it wins. A wrong value or an unknown name is "
-      "reported once, by rank 0, and not obeyed. `zerohop info` prints the values in force and where each comes "
+      "reported once, by rank 0, and not obeyed. `zerohop info --variables` prints the values in force and where each "
+      "comes "
       "from.\n\n";
   const char* const head = " | Type | Default | Values | Meaning |\n|---|---|---|---|---|\n";
   page += std::string("| Variable") + head;

@@ -58,7 +58,7 @@ constexpr const char* kDescription =
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
     "  zerohop top                          what the ranks of a running job do, and for whom they wait\n"
-    "  zerohop info                         variables in force and what is usable here\n"
+    "  zerohop info                         which MPI, what is usable here and in force\n"
     "  zerohop report stats.json            what limited a job, who talked to whom, who waited\n"
     "  zerohop compare a.json b.json        what changed between two runs\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"

@@ -39,6 +39,8 @@ struct Check {
 /// What a job meets (job.cpp). `program` may be null: then the machine's MPI libraries are judged.
 [[nodiscard]] std::vector<Check> job_checks(const Parts& parts, const MpiFacts& mpi, const ProgramFacts* program,
                                             const std::vector<Preload>& preloads);
+/// Which launcher and which libraries a job takes; `program_decides`: it may bring its own.
+[[nodiscard]] Check check_mpi(const MpiFacts& mpi, bool program_decides);
 /// "Open MPI 5.0.11": a library's name and version, by what it says of itself.
 [[nodiscard]] std::string short_version(const std::string& text);
 /// ZEROHOP_ variables that are not obeyed.

@@ -91,28 +91,6 @@ Check check_modules(const Parts& parts, const MpiFacts& mpi) {
       "build zerohop with that library's mpi.h (the table at the end of the configuration says what was left out)");
 }
 
-Check check_mpi(const MpiFacts& mpi, bool program_decides) {
-  Check c{"mpi"};
-  if (mpi.launcher.empty() && mpi.libraries.empty()) {
-    c.finding = "neither a launcher (mpiexec, mpirun, srun) on PATH nor an MPI library that the loader finds";
-    if (program_decides) return c;
-    return c.mark(State::kWarn,
-                  "there is nothing that zerohop could make faster, unless a program brings its MPI library with it",
-                  "put the bin folder of an MPI library on PATH (often: module load openmpi)");
-  }
-  c.finding = mpi.launcher.empty() ? "no launcher (mpiexec, mpirun, srun) on PATH" : mpi.launcher;
-  if (!mpi.launcher_version.empty()) c.finding += " (" + mpi.launcher_version + ")";
-  for (const MpiLibrary& library : mpi.libraries) c.finding += "; " + described(library);
-  if (mpi.libraries.empty())
-    c.finding += "; no MPI library beside it: a program's own is judged by `zerohop doctor ./app`";
-  const auto served = [](const MpiLibrary& library) { return !library.module.empty(); };
-  if (program_decides || mpi.libraries.empty() || std::any_of(mpi.libraries.begin(), mpi.libraries.end(), served)) {
-    return c;
-  }
-  return c.mark(State::kBad, kHostOnly,
-                "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)");
-}
-
 /// Programs that load their MPI library when a script asks for it.
 bool is_interpreter(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -252,6 +230,28 @@ Check check_preloads(const std::vector<Preload>& preloads) {
 
 }  // namespace
 
+Check check_mpi(const MpiFacts& mpi, bool program_decides) {
+  Check c{"mpi"};
+  if (mpi.launcher.empty() && mpi.libraries.empty()) {
+    c.finding = "neither a launcher (mpiexec, mpirun, srun) on PATH nor an MPI library that the loader finds";
+    if (program_decides) return c;
+    return c.mark(State::kWarn,
+                  "there is nothing that zerohop could make faster, unless a program brings its MPI library with it",
+                  "put the bin folder of an MPI library on PATH (often: module load openmpi)");
+  }
+  c.finding = mpi.launcher.empty() ? "no launcher (mpiexec, mpirun, srun) on PATH" : mpi.launcher;
+  if (!mpi.launcher_version.empty()) c.finding += " (" + mpi.launcher_version + ")";
+  for (const MpiLibrary& library : mpi.libraries) c.finding += "; " + described(library);
+  if (mpi.libraries.empty())
+    c.finding += "; no MPI library beside it: a program's own is judged by `zerohop doctor ./app`";
+  const auto served = [](const MpiLibrary& library) { return !library.module.empty(); };
+  if (program_decides || mpi.libraries.empty() || std::any_of(mpi.libraries.begin(), mpi.libraries.end(), served)) {
+    return c;
+  }
+  return c.mark(State::kBad, kHostOnly,
+                "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)");
+}
+
 std::string short_version(const std::string& text) {
   for (const Tried& t : tried()) {
     const size_t at = text.find(t.mark);
@@ -287,7 +287,7 @@ Check check_variables(const Options& options) {
   for (const std::string& complaint : complaints) c.finding += (c.finding.empty() ? "" : "; ") + complaint;
   c.state = stops.empty() ? State::kWarn : State::kBad;
   c.cost = stops.empty() ? "what was meant is not done" : kHostOnly;
-  c.cure = "correct or unset them; docs/user/variables.md and `zerohop info` name all";
+  c.cure = "correct or unset them; docs/user/variables.md and `zerohop info --variables` name all";
   return c;
 }
 

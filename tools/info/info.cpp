@@ -1,4 +1,4 @@
-// `zerohop info`: version, variables in force with their sources, the machine, and what is usable on it.
+// `zerohop info`: version, MPI, what is usable on the machine and chosen, and variables in force with their sources.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -39,6 +39,7 @@ using nlohmann::json;
 struct InfoArguments {
   std::vector<std::string> options;
   bool as_json = false;
+  bool variables = false;
   bool markdown = false;
   std::string collective;  ///< the question of one call, if there is one
   std::optional<uint64_t> size;
@@ -236,19 +237,20 @@ int info(const InfoArguments& arguments) {
     collectives[std::string(abi)] = table_of(coll::selection_path(folders, abi));
     modelled[std::string(abi)] = table_of(coll::model_selection_path(folders, abi));
   }
-  const json out = {{"version", ZH_VERSION},
-                    {"variables", variables_of(options)},
-                    {"complaints", options.complaints()},
-                    {"machine", machine_of(options)},
-                    {"usable", usable_of(options)},
-                    {"heap", heap_section(look_at_heap(options))},
-                    {"calibration", calibration_of(options)},
-                    {"collectives", std::move(collectives)},
-                    {"collectives_by_model", std::move(modelled)}};
+  json out = {{"version", ZH_VERSION},
+              {"variables", variables_of(options)},
+              {"complaints", options.complaints()},
+              {"machine", machine_of(options)},
+              {"usable", usable_of(options)},
+              {"heap", heap_section(look_at_heap(options))},
+              {"calibration", calibration_of(options)},
+              {"collectives", std::move(collectives)},
+              {"collectives_by_model", std::move(modelled)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   } else {
-    std::fputs(info_text(out, output_columns()).c_str(), stdout);
+    out["mpi"] = check_mpi(look_for_mpi(), false).finding;
+    std::fputs(info_text(out, output_columns(), arguments.variables).c_str(), stdout);
   }
   return wrong ? 2 : 0;
 }
@@ -258,7 +260,7 @@ int info(const InfoArguments& arguments) {
 void add_info_command(CLI::App& app) {
   auto arguments = std::make_shared<InfoArguments>();
   CLI::App* command =
-      app.add_subcommand("info", "Variables in force and their sources, the machine, what is usable on it.");
+      app.add_subcommand("info", "MPI, what is usable on this machine and chosen, and variables in force.");
   command->add_option("-o,--option", arguments->options, "NAME=VALUE as for `zerohop run`, to see its effect")
       ->type_size(1)
       ->allow_extra_args(false);
@@ -283,6 +285,7 @@ void add_info_command(CLI::App& app) {
       ->check(CLI::Range(1U, kOneWalk.ranks))
       ->needs(collective)
       ->capture_default_str();
+  command->add_flag("--variables", arguments->variables, "All variables and settings, and where each comes from");
   command->add_flag("--json", arguments->as_json, "Print JSON");
   command->add_flag("--variables-markdown", arguments->markdown,
                     "Print the table of all variables (docs/user/variables.md)");

@@ -39,12 +39,17 @@ std::string setting(const json& variable) {
   return " = " + (value.empty() ? "(empty)" : value) + " (" + text_of(variable["source"]) + ")";
 }
 
-void variables(const json& info, Page* page) {
-  page->title("Variables, and settings of ZEROHOP_CONFIG: value (where it comes from)");
+void variables(const json& info, bool all, Page* page) {
+  page->title(all ? "Variables, and settings of ZEROHOP_CONFIG: value (where it comes from)"
+                  : "Variables that are set (`zerohop info --variables` lists all)");
+  bool none = info["complaints"].empty();
   for (const json& variable : info["variables"]) {
+    if (!all && variable["source"] == "default") continue;
+    none = false;
     page->line(text_of(variable["name"]) + setting(variable));
     page->line(text_of(variable["meaning"]), "      ");
   }
+  if (none) page->line("none");
   for (const json& complaint : info["complaints"]) page->line(text_of(complaint), "  ! ");
 }
 
@@ -120,14 +125,14 @@ void calibration(const json& c, Page* page) {
                fmt::format("  {:<13} ", text_of(d["level"])));
     const json& choice = d["choice"];
     const auto size = [&choice](const char* key) { return format_size(choice[key].get<uint64_t>()); };
-    const bool one_copy = choice["single_copy_min"].get<uint64_t>() < tune::kNever;
+    const auto ever = [&choice](const char* key) { return choice[key].get<uint64_t>() < tune::kNever; };
     const double line_ns = d["line_ns"].get<double>();
     const std::string line = line_ns > 0 ? fmt::format("line {:.0f} ns", line_ns) : "line not known";
-    page->entry(
-        "", fmt::format(
-                "{}: inline to {}, one block to {}, {}; mapped from {}", line, size("inline_max"), size("eager_max"),
-                one_copy ? "cells to " + size("single_copy_min") + ", then one copy" : "then cells, one copy never",
-                size("mapped_min")));
+    page->entry("",
+                fmt::format("{}: inline to {}, one block to {}, {}; {}", line, size("inline_max"), size("eager_max"),
+                            ever("single_copy_min") ? "cells to " + size("single_copy_min") + ", then one copy"
+                                                    : "then cells, one copy never",
+                            ever("mapped_min") ? "mapped from " + size("mapped_min") : "never mapped"));
   }
 }
 
@@ -173,18 +178,24 @@ std::vector<std::pair<std::string, json>> told_once(const json& by_name, const c
   return told;
 }
 
-std::string info_text(const json& info, size_t columns) {
+std::string info_text(const json& info, size_t columns, bool all_variables) {
   Page page(columns);
   page.line("zerohop " + text_of(info["version"]), "");
-  variables(info, &page);
-  machine(info["machine"], &page);
+  if (all_variables) {
+    variables(info, true, &page);
+    return page.text();
+  }
+  page.title("MPI here");
+  page.line(text_of(info["mpi"]));
   usable(info["usable"], &page);
+  machine(info["machine"], &page);
   heap(info["heap"], &page);
   calibration(info["calibration"], &page);
   collectives(info["collectives"], "Algorithms of collectives", ": `zerohop bench algorithms --save` measures one",
               &page);
   collectives(info["collectives_by_model"], "Algorithms of collectives by a model",
               ": `zerohop tune --model --save` makes one, for where nothing was measured", &page);
+  variables(info, false, &page);
   return page.text();
 }
 

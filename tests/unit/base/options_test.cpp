@@ -81,7 +81,7 @@ TEST(Options, SuggestsTheNearestName) {
   Options options;
   options.read_environment(environment);
   ASSERT_EQ(options.complaints().size(), 4u);
-  EXPECT_NE(options.complaints()[3].find("; `zerohop info` lists them all"), std::string::npos);
+  EXPECT_NE(options.complaints()[3].find("; `zerohop info --variables` lists them all"), std::string::npos);
   EXPECT_NE(options.complaints()[2].find("did you mean ZEROHOP_CONFIG=single_copy=...?"), std::string::npos);
   EXPECT_NE(options.complaints()[0].find("did you mean ZEROHOP_CMA?"), std::string::npos) << options.complaints()[0];
   EXPECT_EQ(options.complaints()[1].find("did you mean"), std::string::npos);

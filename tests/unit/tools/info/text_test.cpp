@@ -30,6 +30,7 @@ json no_model() {
 json info_document() {
   const json choice = {{"inline_max", 192}, {"eager_max", 16384}, {"single_copy_min", 2 << 20}, {"mapped_min", 8192}};
   return {{"version", "1.2"},
+          {"mpi", "/bin/mpiexec"},
           {"variables",
            {variable("ZEROHOP_ENABLE", "1", "default",
                      "stay out of the way or not, which is a long story to tell in one line"),
@@ -74,6 +75,12 @@ TEST(InfoText, SaysNothingTwice) {
   EXPECT_NE(text.find("  ZEROHOP_ALGORITHM = reduce:ring (environment)\n      algorithms of collectives\n"),
             std::string::npos)
       << text;
+  EXPECT_LT(text.find("/bin/mpiexec"), text.find("Usable here")) << text;
+  EXPECT_LT(text.find("Algorithms of"), text.find("ZEROHOP_ALGORITHM")) << text;
+  EXPECT_EQ(text.find("ZEROHOP_ENABLE"), std::string::npos) << text;
+  const std::string variables = info_text(info_document(), 80, true);
+  EXPECT_NE(variables.find("  ZEROHOP_ENABLE = 1 (default)\n"), std::string::npos) << variables;
+  EXPECT_EQ(variables.find("Usable here"), std::string::npos) << variables;
   EXPECT_EQ(times(text, "nothing measured"), 1U) << text;
   EXPECT_NE(text.find("Algorithms of collectives under abi, mpich, ompi\n"), std::string::npos) << text;
   EXPECT_EQ(times(text, "same-core"), 1U) << text;
@@ -103,7 +110,8 @@ TEST(InfoText, AThresholdThatNothingReachesIsNever) {
   EXPECT_NE(info_text(d, 200).find("cells to 2M, then one copy; mapped from 8K"), std::string::npos);
   d["calibration"]["classes"][0]["choice"]["single_copy_min"] = tune::kNever;
   EXPECT_NE(info_text(d, 200).find("then cells, one copy never"), std::string::npos);
-  EXPECT_EQ(info_text(d, 200).find("1024G"), std::string::npos);
+  d["calibration"]["classes"][0]["choice"]["mapped_min"] = tune::kNever;
+  EXPECT_NE(info_text(d, 200).find("one copy never; never mapped"), std::string::npos);
 }
 
 TEST(InfoText, FitsTheColumns) {
