@@ -84,11 +84,13 @@ struct HeapFacts {
 /// What the shared heap may do here.
 [[nodiscard]] std::vector<Check> heap_checks(const HeapFacts& facts);
 
-/// What a run made of it, by its statistics (run.cpp).
+/// How much of a run's communication zerohop served, by its statistics (run.cpp).
+[[nodiscard]] Check check_served(const RunStats& run);
+/// How its messages went.
 [[nodiscard]] Check check_run(const RunStats& run);
 /// Whether other programs wanted the job's processors.
 [[nodiscard]] Check check_company(const RunStats& run);
-/// That, how the run ended, and its collectives.
+/// Those, how the run ended, and its collectives.
 [[nodiscard]] std::vector<Check> run_checks(const RunStats& run);
 
 }  // namespace zh::tools

@@ -1,5 +1,5 @@
-// What `zerohop doctor --stats` says of a run: how it ended, the ways of its messages and why no more of them were
-// mapped, and its collectives.
+// What `zerohop doctor --stats` says of a run: what zerohop served of it, how it ended, the ways of its messages and
+// why no more of them were mapped, and its collectives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,12 @@ namespace {
 constexpr size_t kMostNamed = 5;
 
 /// "1 call", "12 calls".
-std::string times(uint64_t calls) { return std::to_string(calls) + (calls == 1 ? " call" : " calls"); }
+std::string count(uint64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
-std::string rank_count(uint64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
+std::string rank_count(uint64_t ranks) { return count(ranks, "rank"); }
+
+/// Alone a rank has nothing to gain.
+bool counts(const RunStats::Calls& calls) { return calls.ranks != 1 && calls.by != "nothing to do"; }
 
 std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 
@@ -38,24 +41,27 @@ Check check_collectives(const RunStats& run) {
   uint64_t all = 0;
   uint64_t bytes = 0;
   std::map<std::string, uint64_t> by;
+  std::vector<RunStats::Calls> named;
   for (const RunStats::Calls& calls : run.calls) {
+    if (!counts(calls)) continue;
+    named.push_back(calls);
     all += calls.calls;
     bytes += calls.bytes;
     by[calls.by == "team" || calls.by == "host" ? calls.by : "schedules"] += calls.calls;
   }
   if (all == 0) return {"collectives", "none were counted"};
-  Check c{"collectives", times(all) + " of " + amount(bytes)};
+  Check c{"collectives", count(all, "call") + " of " + amount(bytes)};
   const char* separator = ": ";
   for (const auto& [way, calls] : by) {
     c.finding += separator + way + " " + percent(static_cast<double>(calls) / static_cast<double>(all));
     separator = ", ";
   }
-  for (size_t i = 0; i < std::min(run.calls.size(), kMostNamed); ++i) {
-    const RunStats::Calls& calls = run.calls[i];
+  for (size_t i = 0; i < std::min(named.size(), kMostNamed); ++i) {
+    const RunStats::Calls& calls = named[i];
     c.finding += fmt::format("{}{} of {} by {} {} of {}", i == 0 ? "; " : ", ", calls.call, rank_count(calls.ranks),
-                             calls.by, times(calls.calls), amount(calls.bytes));
+                             calls.by, count(calls.calls, "call"), amount(calls.bytes));
   }
-  if (run.calls.size() > kMostNamed) c.finding += ", and others (--json)";
+  if (named.size() > kMostNamed) c.finding += ", and others (--json)";
   return c;
 }
 
@@ -117,14 +123,42 @@ std::string amount(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", n, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
+Check check_served(const RunStats& run) {
+  uint64_t calls = 0;
+  uint64_t served = 0;
+  for (const RunStats::Calls& c : run.calls) {
+    if (!counts(c)) continue;
+    calls += c.calls;
+    if (c.by != "host") served += c.calls;
+  }
+  // Messages of communicators that stay with the host are counted by nobody.
+  Check c{"served", "zerohop carried " + count(run.messages, "message") + " inside nodes"};
+  if (calls > 0)
+    c.finding +=
+        fmt::format(" and served {} of {} of collectives", percent(share(served, calls)), count(calls, "call"));
+  if (run.messages_between_nodes > 0)
+    c.finding += fmt::format("; by the MPI library: {} to other nodes", count(run.messages_between_nodes, "message"));
+  const char* separator = "; left to the MPI library: ";
+  for (const auto& [why, times] : run.left_to_host) {
+    c.finding += separator + fmt::format("“{}” {}", why, count(times, "time"));
+    separator = ", ";
+  }
+  if (run.messages + served > 0 || run.ranks < 2) return c;
+  c.finding = "nothing: " + c.finding;
+  return c.mark(
+      State::kWarn, "all communication took the time that it takes without zerohop",
+      "docs/user/limits.md says what stays with the MPI library; `zerohop info --collective` why a call does");
+}
+
 Check check_run(const RunStats& run) {
   Check c{"run"};
-  c.finding = percent(run.mapped_share()) + " of " + amount(run.bytes) + " sent inside nodes by " +
+  c.finding = percent(run.mapped_share()) + " of the " + amount(run.bytes) + " sent inside nodes by " +
               rank_count(run.ranks) + " went through mapped memory";
   const char* separator = "; the rest: ";
   for (const RunStats::Way& way : run.ways) {
     if (way.name == "mapped") continue;
-    c.finding += separator + way.name + " " + percent(share(way.bytes, run.bytes));
+    c.finding +=
+        separator + way.name + " " + percent(share(way.bytes, run.bytes)) + " in " + count(way.messages, "message");
     separator = ", ";
   }
   if (run.heap && run.heap_declined_bytes + run.heap_returned_bytes + run.forks != 0) {
@@ -153,7 +187,7 @@ Check check_company(const RunStats& run) {
 }
 
 std::vector<Check> run_checks(const RunStats& run) {
-  return {check_job(run), check_run(run), check_collectives(run), check_company(run)};
+  return {check_served(run), check_job(run), check_run(run), check_collectives(run), check_company(run)};
 }
 
 }  // namespace zh::tools

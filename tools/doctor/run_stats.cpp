@@ -47,9 +47,10 @@ bool add_rank(const json& rank, RunStats* out) {
   for (const auto& [name, rows] : rank.at("sent").at("by_path").items()) {
     auto way = std::find_if(out->ways.begin(), out->ways.end(),
                             [&name = name](const RunStats::Way& w) { return w.name == name; });
-    if (way == out->ways.end()) way = out->ways.insert(way, {name, 0});
+    if (way == out->ways.end()) way = out->ways.insert(way, {name});
     for (const json& row : rows) {
       if (!add(row.at("bytes"), &way->bytes) || !add(row.at("bytes"), &out->bytes)) return false;
+      if (!add(row.at("messages"), &way->messages) || !add(row.at("messages"), &out->messages)) return false;
       const json& below = row.value("below_bytes", json(0));
       const bool small = name != "mapped" && below.is_number_integer() && below.get<int64_t>() <= kSmallBelow;
       if (small && !add(row.at("bytes"), &out->small_bytes)) return false;
@@ -57,6 +58,10 @@ bool add_rank(const json& rank, RunStats* out) {
   }
   if (rank.contains("calls") && !add_calls(rank["calls"], out)) return false;
   const json none = 0;
+  const json fallbacks = rank.value("fallbacks", json::object());
+  for (const auto& [why, count] : fallbacks.items()) {
+    if (!add(count, &out->left_to_host[why])) return false;
+  }
   const json busy = rank.value("busy_cpu", none);
   out->busy_ranks += busy.is_number() && busy.get<double>() > 0 ? 1 : 0;
   const json mapped = rank.value("mapped", json::object());
@@ -81,6 +86,20 @@ bool add_rank(const json& rank, RunStats* out) {
          add(heap.value("forks", none), &out->forks);
 }
 
+/// Of a file that has the ranks of several nodes.
+bool add_between_nodes(const json& ranks, RunStats* out) {
+  std::map<json, json> nodes;
+  for (const json& rank : ranks) nodes[rank.value("rank", json())] = rank.value("node", json());
+  for (const json& rank : ranks) {
+    for (const json& peer : rank.value("peers", json::array())) {
+      const auto other = nodes.find(peer.at("rank"));
+      if (other == nodes.end() || other->second == rank.value("node", json())) continue;
+      if (!add(peer.at("messages"), &out->messages_between_nodes)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 double RunStats::mapped_share() const {
@@ -99,6 +118,7 @@ bool read_run(const json& document, RunStats* out) {
       if (!add_rank(rank, &run)) return false;
       ++run.ranks;
     }
+    if (!add_between_nodes(document["ranks"], &run)) return false;
   } catch (const json::exception&) {
     return false;
   }

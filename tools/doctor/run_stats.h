@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ struct RunStats {
   struct Way {
     std::string name;
     uint64_t bytes = 0;
+    uint64_t messages = 0;
   };
   /// Collective calls of all ranks by function, way and number of members.
   struct Calls {
@@ -30,8 +32,11 @@ struct RunStats {
   std::string command;
   std::string end;
   uint64_t world_size = 0;
-  std::vector<Way> ways;  ///< of the messages sent inside nodes, most bytes first; none without bytes
-  uint64_t bytes = 0;     ///< their sum
+  std::vector<Way> ways;                ///< of the messages sent inside nodes, most bytes first; none without bytes
+  uint64_t bytes = 0;                   ///< their sum
+  uint64_t messages = 0;                ///< theirs, and those without bytes
+  uint64_t messages_between_nodes = 0;  ///< the host's, of ranks that the file has
+  std::map<std::string, uint64_t> left_to_host;  ///< why, and how often
   uint64_t ranks = 0;
   bool heap = false;                 ///< a rank had a shared heap
   std::string heap_declined;         ///< why no more became shared, of the first rank that says so

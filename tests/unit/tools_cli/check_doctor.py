@@ -175,7 +175,8 @@ class Doctor(Case):
         stats.write_text(json.dumps({"schema": 1, "ranks": [{"sent": {"by_path": way}}]}))
         r = zerohop("doctor", "--stats", str(stats))
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("75.0 % of 4.0 MiB", r.stdout)
+        self.assertIn("served            zerohop carried 4 messages inside nodes\n", r.stdout)
+        self.assertIn("75.0 % of the 4.0 MiB", r.stdout)
         stats.write_text("{}")
         self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
         for path, said in (("/no/such/file", "No such file"), (self.folder.name, "Is a directory")):

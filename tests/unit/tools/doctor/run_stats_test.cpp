@@ -33,8 +33,8 @@ TEST(RunStats, TheShareIsThatOfAllRanksBytes) {
   EXPECT_EQ(run.forks, 2U);
   EXPECT_EQ(run.ranks_declined, 0U);
   EXPECT_EQ(check_run(run).state, State::kOk);
-  EXPECT_EQ(check_run(run).finding.find("45.0 % of"), 0U) << check_run(run).finding;
-  EXPECT_NE(check_run(run).finding.find("cells 55.0 %"), std::string::npos) << check_run(run).finding;
+  EXPECT_EQ(check_run(run).finding.find("45.0 % of the 2.0 KiB sent"), 0U) << check_run(run).finding;
+  EXPECT_NE(check_run(run).finding.find("cells 55.0 % in 4 messages"), std::string::npos) << check_run(run).finding;
 }
 
 TEST(RunStats, OtherProgramsOnTheJobsProcessorsAreTold) {
@@ -124,17 +124,52 @@ TEST(RunStats, CollectivesOfAllRanksAreSummedByFunctionWayAndMembers) {
   EXPECT_EQ(run.calls[0].calls, 5U) << "most calls first";
   EXPECT_EQ(run.calls[0].bytes, 200U);
   const std::vector<Check> checks = run_checks(run);
-  ASSERT_EQ(checks.size(), 4U);
-  EXPECT_EQ(checks[0].finding.find("2 ranks of 4"), 0U) << checks[0].finding;
-  EXPECT_NE(checks[0].cost.find("MPI_Abort"), std::string::npos) << checks[0].cost;
-  EXPECT_EQ(checks[2].finding.find("6 calls of 204 B: host 16.7 %, team 83.3 %"), 0U) << checks[2].finding;
+  ASSERT_EQ(checks.size(), 5U);
+  EXPECT_EQ(checks[1].finding.find("2 ranks of 4"), 0U) << checks[1].finding;
+  EXPECT_NE(checks[1].cost.find("MPI_Abort"), std::string::npos) << checks[1].cost;
+  EXPECT_EQ(checks[3].finding.find("6 calls of 204 B: host 16.7 %, team 83.3 %"), 0U) << checks[3].finding;
+}
+
+TEST(RunStats, WhatWasServedIsToldFirst) {
+  json first = rank(900, 100, "");
+  first.update({{"rank", 0}, {"node", 0}});
+  json second = first;
+  second["rank"] = 1;
+  first["peers"] = {{{"rank", 1}, {"messages", 5}, {"bytes", 50}}, {{"rank", 2}, {"messages", 7}, {"bytes", 70}}};
+  json third = rank(0, 0, "");
+  third.update({{"rank", 2}, {"node", 1}, {"fallbacks", {{"collectives: other", 3}}}});
+  first["calls"] = {{{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "team"}, {"calls", 3}, {"bytes", 80}},
+                    {{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "nothing to do"}, {"calls", 9}, {"bytes", 0}},
+                    {{"call", "MPI_Allreduce"}, {"ranks", 2}, {"by", "host"}, {"calls", 1}, {"bytes", 8}},
+                    {{"call", "MPI_Barrier"}, {"ranks", 1}, {"by", "host"}, {"calls", 96}, {"bytes", 0}}};
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {first, second, third}}}, &run));
+  const Check c = run_checks(run)[0];
+  EXPECT_EQ(c.state, State::kOk);
+  EXPECT_EQ(c.finding,
+            "zerohop carried 12 messages inside nodes and served 75.0 % of 4 calls of collectives; by the MPI library: "
+            "7 messages to other "
+            "nodes; left to the MPI library: “collectives: other” 3 times");
+}
+
+TEST(RunStats, ARunOfWhichNothingWasServedIsAWarning) {
+  json idle = rank(0, 0, "");
+  idle["sent"]["by_path"] = json::object();
+  idle["calls"] = {{{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "host"}, {"calls", 3}, {"bytes", 80}}};
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {idle, idle}}}, &run));
+  const Check c = check_served(run);
+  EXPECT_EQ(c.state, State::kWarn);
+  EXPECT_EQ(c.finding.find("nothing: zerohop carried 0 messages inside nodes and served 0.0 % of 6 calls"), 0U)
+      << c.finding;
+  EXPECT_FALSE(c.cost.empty() || c.cure.empty());
 }
 
 TEST(RunStats, FilesOfOlderVersionsAreRead) {
   RunStats run;
   ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1, "")}}}, &run));
-  EXPECT_EQ(run_checks(run)[0].state, State::kOk);
-  EXPECT_EQ(run_checks(run)[2].finding, "none were counted");
+  EXPECT_EQ(run_checks(run)[1].state, State::kOk);
+  EXPECT_EQ(run_checks(run)[3].finding, "none were counted");
 }
 
 TEST(RunStats, OtherFilesAreRefused) {
