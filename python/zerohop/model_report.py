@@ -65,7 +65,7 @@ class Zerohop:
         return ["--processors", str(known)] if known else []
 
     def schedule(self, case: dict, *words: str) -> dict:
-        how = ["-n", str(case["nodes"]), "-r", str(case["ranks"] // case["nodes"]), "-b", str(case["bytes"])]
+        how = ["--nodes", str(case["nodes"]), "-r", str(case["ranks"]), "-b", str(case["bytes"])]
         how += ["--cyclic"] if case["cyclic"] else []
         return self.ask("schedule", case["collective"], *how, *words, "--no-steps", "--json")
 
@@ -295,7 +295,7 @@ def judged(choice: dict | None, settings: list[dict], best: dict) -> dict:
 
 
 def by_model(zerohop: Zerohop, case: dict) -> dict | None:
-    words = ["--model", zerohop.profile, "-r", str(case["ranks"]), "-n", str(case["nodes"]), "--print-json"]
+    words = ["--model", zerohop.profile, "-r", str(case["ranks"]), "--nodes", str(case["nodes"]), "--print-json"]
     try:
         tables = zerohop.ask("tune", *words, *zerohop.processors(case))["tables"]
     except Nothing:

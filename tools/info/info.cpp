@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +41,7 @@ struct InfoArguments {
   bool variables = false;
   bool markdown = false;
   std::string collective;  ///< the question of one call, if there is one
-  std::optional<uint64_t> size;
+  uint64_t size = 64 << 10;
   uint32_t ranks = 0;  ///< 0: as many as there are CPUs
   uint32_t nodes = 1;
 };
@@ -190,11 +189,9 @@ int answer(const InfoArguments& arguments, const Options& options) {
   question.collective = coll::collective_named(arguments.collective);
   if (question.collective == coll::Collective::kCount)
     return refuse("info", "no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
-  if (!arguments.size && question.collective != coll::Collective::kBarrier)
-    return refuse("info", "--size, please: bytes of the vector, or of one rank's piece");
   node::Machine machine;
   (void)machine.load(options.get_text(Opt::kTopology));
-  question.bytes = question.collective == coll::Collective::kBarrier ? 0 : *arguments.size;
+  question.bytes = question.collective == coll::Collective::kBarrier ? 0 : arguments.size;
   question.ranks = arguments.ranks > 0 ? arguments.ranks : std::max(2U, machine.summary().cpus);
   question.nodes = arguments.nodes;
   if (const std::string fault = fault_of(question); !fault.empty()) return refuse("info", fault);
@@ -277,8 +274,10 @@ void add_info_command(CLI::App& app) {
   command->add_option("--size", arguments->size, "Bytes of the vector, or of one rank's piece")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{0}, kMostModelBytes))
-      ->needs(collective);
-  command->add_option("--ranks", arguments->ranks, "Ranks, a multiple of the nodes; otherwise as many as CPUs")
+      ->needs(collective)
+      ->capture_default_str();
+  command
+      ->add_option("-r,--ranks", arguments->ranks, "Ranks in all, a multiple of the nodes; otherwise as many as CPUs")
       ->check(CLI::Range(2U, kOneWalk.ranks))
       ->needs(collective);
   command->add_option("--nodes", arguments->nodes, "Nodes on which they lie in blocks")

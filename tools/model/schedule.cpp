@@ -36,7 +36,7 @@ struct ScheduleArguments {
   std::string collective;
   std::string algorithm;
   uint32_t nodes = 1;
-  uint32_t ranks_per_node = 8;
+  uint32_t ranks = 0;  ///< in all; 0: kRanksOnNode on each node
   std::vector<uint32_t> ranks_on;
   bool cyclic = false;
   bool team = false;
@@ -63,6 +63,7 @@ constexpr uint64_t kMostSteps = 8'000'000;
 constexpr uint64_t kMostStretches = 12'000'000;
 /// Of a picture.
 constexpr uint32_t kMostDrawnRanks = 1024;
+constexpr uint64_t kRanksOnNode = 8;
 
 int list(const ScheduleArguments& a) {
   json out = json::array();
@@ -84,10 +85,11 @@ int list(const ScheduleArguments& a) {
   return 0;
 }
 
-/// Node of every rank, in blocks or in turn; empty if there are no ranks or too many.
+/// Node of every rank, in blocks or in turn; empty if there are no ranks or too many. `a.ranks` goes into the nodes
+/// alike.
 std::vector<uint32_t> node_of_ranks(const ScheduleArguments& a) {
   std::vector<uint32_t> sizes = a.ranks_on;
-  if (sizes.empty()) sizes.assign(a.nodes, a.ranks_per_node);
+  if (sizes.empty()) sizes.assign(a.nodes, a.ranks == 0 ? kRanksOnNode : a.ranks / a.nodes);
   uint64_t ranks = 0;
   for (const uint32_t size : sizes) ranks += size;
   std::vector<uint32_t> out;
@@ -276,7 +278,7 @@ std::string price(const ScheduleArguments& a, Found* f) {
   std::string problem;
   std::optional<model::Parameters> parameters = find_profile(a.profile, &problem);
   if (!parameters) return problem;
-  if (!a.ranks_on.empty()) return "--profile takes nodes that are alike: --nodes and --ranks-per-node";
+  if (!a.ranks_on.empty()) return "--profile takes nodes that are alike: --nodes and --ranks";
   if (a.chips > 0) parameters->chips_per_node = a.chips;
   if (a.processors > 0) parameters->processors_per_node = a.processors;
   ModelCase c;
@@ -297,6 +299,9 @@ int schedule(const ScheduleArguments& a) {
     return refuse("schedule", "no collective '" + a.collective + "'; `zerohop schedule --list` names them");
   }
   if (a.list) return list(a);
+  if (a.ranks % a.nodes != 0)
+    return refuse("schedule", fmt::format("{} ranks do not go into {} nodes alike: --ranks-on takes those of each node",
+                                          a.ranks, a.nodes));
   Found f;
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse("schedule", "1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
@@ -350,10 +355,10 @@ void add_schedule_command(CLI::App& app) {
       "ranks and nodes up to 131072 ranks, or 8 million steps of all of them. Sizes may be written 64K or 1M.\n\n"
       "  zerohop schedule --list                                  all collectives and algorithms\n"
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
-      "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
+      "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks 8 --chunk 8K --svg ring.svg\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
-      "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n"
-      "  zerohop schedule bcast -n 8 -p gigabit-like --no-steps   what it would cost\n\n"
+      "  zerohop schedule bcast --nodes 1000 -r 128000 --no-steps 128,000 ranks; some seconds\n"
+      "  zerohop schedule bcast --nodes 8 -p gigabit-like --no-steps  what it would cost\n\n"
       "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a node "
       "2, one between them 4, a step of N leaders log2 N times 4. With --profile it is also told in µs, by the paper's "
       "closed form where it has one (bcast by linear, binomial, hierarchical) and by a walk of the steps at the prices "
@@ -362,12 +367,9 @@ void add_schedule_command(CLI::App& app) {
       "if there is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
-  command->add_option("-n,--nodes", a->nodes, "Nodes")
-      ->check(CLI::Range(1u, kMostScheduleRanks))
-      ->capture_default_str();
-  command->add_option("-r,--ranks-per-node", a->ranks_per_node, "Ranks on each")
-      ->check(CLI::Range(1u, kMostScheduleRanks))
-      ->capture_default_str();
+  command->add_option("--nodes", a->nodes, "Nodes")->check(CLI::Range(1u, kMostScheduleRanks))->capture_default_str();
+  command->add_option("-r,--ranks", a->ranks, "Ranks in all, a multiple of the nodes (default: 8 for each)")
+      ->check(CLI::Range(1u, kMostScheduleRanks));
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
       ->check(CLI::Range(0u, kMostScheduleRanks));
   command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");

@@ -152,12 +152,12 @@ void add_model_options(CLI::App* command, ChooseOptions* choose) {
       command->add_option("--model", choose->profile,
                           "The fastest algorithms of collectives by this profile: built in, or a file of --json");
   model->excludes(command->get_option("--renew"))->excludes(command->get_option("--json"));
-  command->add_option("-r,--ranks", choose->ranks, "Comma list of ranks, each a multiple of the nodes")
+  command->add_option("-r,--ranks", choose->ranks, "Comma list of ranks in all, each a multiple of the nodes")
       ->delimiter(',')
       ->check(CLI::Range(2U, kManyWalks.ranks))
       ->needs(model)
       ->capture_default_str();
-  command->add_option("-n,--nodes", choose->nodes, "Also for so many nodes, on which ranks lie in blocks")
+  command->add_option("--nodes", choose->nodes, "Also for so many nodes, on which ranks lie in blocks")
       ->check(CLI::Range(1U, kManyWalks.ranks))
       ->needs(model)
       ->capture_default_str();
@@ -202,7 +202,7 @@ void add_tune_command(CLI::App& app) {
       "several nodes, nonblocking and persistent calls of more than 512 bytes.\n\n"
       "  zerohop tune --json here.json                    what messages cost here\n"
       "  zerohop tune --json cluster.json --between \"mpiexec -hosts a,b -ppn 1\"\n"
-      "  zerohop tune --model here.json -r 8,16 -n 2 --save\n"
+      "  zerohop tune --model here.json -r 8,16 --nodes 2 --save\n"
       "  zerohop tune --profile gigabit-like > mine.json  a profile to change; without a name what is built in\n"
       "  zerohop info --collective allreduce --size 1M    which algorithm is in force, and why");
   command->add_flag("--renew", arguments->renew, "Forget what is kept: the next two jobs measure again");

@@ -39,7 +39,7 @@ class Prices:
             return None
         nodes = nodes if nodes and ranks % nodes == 0 else 1
         size = round(row["bytes_per_call"] / (ranks if name == "alltoall" else 1))
-        costs = self.of(name, "-a", row["by"], "-n", str(nodes), "-r", str(ranks // nodes), "-b", str(size))
+        costs = self.of(name, "-a", row["by"], "--nodes", str(nodes), "-r", str(ranks), "-b", str(size))
         return next((m["walk_us"] for m in costs.get("models", ()) if m["model"] == MODEL), None)
 
 

@@ -58,7 +58,7 @@ ML_FIGURES = (
         "figure 5",
         "pseudo code of the hierarchical, tiled broadcast",
         "the schedule that runs",
-        ("bcast", "-a", "hierarchical", "-n", "2", "-r", "4", "-b", "64K", "-c", "32K", "--as-jobs"),
+        ("bcast", "-a", "hierarchical", "--nodes", "2", "-r", "8", "-b", "64K", "-c", "32K", "--as-jobs"),
     ),
     run(
         "ml-6",
@@ -144,14 +144,14 @@ CC_FIGURES = (
         "figure 3",
         "scatter, then a ring among leaders, shared inside nodes",
         "the schedule that runs",
-        ("bcast", "-a", "leader-ring", "-n", "4", "-r", "4", "-b", "64K", "-c", "8K", "--as-jobs"),
+        ("bcast", "-a", "leader-ring", "--nodes", "4", "-r", "16", "-b", "64K", "-c", "8K", "--as-jobs"),
     ),
     drawing(
         "cc-4",
         "figure 4",
         "parallel and cyclic reduction in shared memory",
         "the schedule that runs",
-        ("allreduce", "-a", "shmem-cyclic", "-n", "1", "-r", "4", "-b", "64K", "--as-jobs"),
+        ("allreduce", "-a", "shmem-cyclic", "-r", "4", "-b", "64K", "--as-jobs"),
     ),
     run(
         "cc-5a",

@@ -191,7 +191,13 @@ def steps_of(lab: Lab, bench: Bench, options: str) -> list[str] | None:
     out = []
     for layout in bench.layouts or ("1x8",):
         nodes, _, ranks = layout.removesuffix(":turn").partition("x")
-        words = ["-n", nodes, "-r", ranks, *(["--cyclic"] if layout.endswith(":turn") else [])]
+        words = [
+            "--nodes",
+            nodes,
+            "-r",
+            str(int(nodes) * int(ranks)),
+            *(["--cyclic"] if layout.endswith(":turn") else []),
+        ]
         for at in bench.sizes.split(","):
             out.append(lab.schedule(collective, "-a", name, "-b", at, "-c", chunk, "--as-jobs", *words))
     return out

@@ -71,7 +71,8 @@ def rows_of(lab: Lab, figure: Figure, profile: dict, roots: list[int], *, cyclic
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(profile, file)
         file.flush()
-        where = ["-n", str(a["nodes"]), "-r", str(a["ranks"]), *(["--cyclic"] if cyclic else []), "-p", file.name]
+        where = ["--nodes", str(a["nodes"]), "-r", str(a["nodes"] * a["ranks"])]
+        where += [*(["--cyclic"] if cyclic else []), "-p", file.name]
         for at, chunk in a["cases"]:
             us, beyond = {}, False
             for name in (*a["before"], a["after"]):

@@ -319,7 +319,9 @@ class Cli(Case):
 
     def test_info_text_and_other_ranks(self):
         self.assertIn("MEMORY", zerohop("info", "--variables").stdout)
-        self.assertRegex(zerohop("info", ZEROHOP_WAIT="spin").stdout, r"(?s)MPI here.*set .*\n  ZEROHOP_WAIT = spin \(env")
+        self.assertRegex(
+            zerohop("info", ZEROHOP_WAIT="spin").stdout, r"(?s)MPI here.*set .*\n  ZEROHOP_WAIT = spin \(env"
+        )
         self.assertEqual(zerohop("info", PMI_RANK="2").stdout, "")
 
     def test_output_fits_80_columns_and_a_terminal(self):

@@ -42,7 +42,7 @@ class Model(Case):
         return str(path)
 
     def test_predicts_by_four_models(self):
-        args = ("-a", "linear", "-r", "8", "-n", "8", "-b", "4K", "--stride", "64")
+        args = ("-a", "linear", "-r", "64", "--nodes", "8", "-b", "4K", "--stride", "64")
         out = self.costs("bcast", *args, profile="infiniband-ddr-like")
         self.assertEqual((out["stride"], out["chips_per_node"], out["profile"]["name"]), (64, 2, "infiniband-ddr-like"))
         rows = {row["model"]: row for row in out["models"]}
@@ -59,13 +59,13 @@ class Model(Case):
 
     def test_tiles_that_the_paper_cuts_inside_nodes_alone_are_told(self):
         for chunk, equation in (("8K", "9"), ("0", "8")):
-            out = self.costs("bcast", "-a", "hierarchical", "-n", "8", "-b", "64K", "-c", chunk)
+            out = self.costs("bcast", "-a", "hierarchical", "--nodes", "8", "-b", "64K", "-c", chunk)
             told = [f"equation {equation} at one level", f"equation {equation}"]
             self.assertEqual([row["equation"] for row in out["models"][:2]], told)
             self.assertEqual("inside nodes alone" in out["notes"][-2], equation == "9")
 
     def test_predicts_what_the_paper_has_no_form_for(self):
-        for row in self.costs("allreduce", "-b", "64K", "-r", "4", "-n", "4")["models"]:
+        for row in self.costs("allreduce", "-b", "64K", "-r", "16", "--nodes", "4")["models"]:
             self.assertIsNone(row["closed_form_us"])
             self.assertGreater(row["walk_us"], 0)
         text = zerohop("schedule", "allreduce", "--no-steps", "-p", "gigabit-like").stdout
@@ -75,7 +75,7 @@ class Model(Case):
 
     def test_every_algorithm_has_a_walk(self):
         for line in self.of("schedule", "--list", "--json"):
-            self.assertGreater(self.walk_us(line["collective"], "-a", line["algorithm"], "-r", "4", "-n", "3"), 0)
+            self.assertGreater(self.walk_us(line["collective"], "-a", line["algorithm"], "-r", "12", "--nodes", "3"), 0)
 
     def test_ranks_wait_for_processors(self):
         args = ("allgather", "-a", "ring", "-r", "8", "-b", "64K")
@@ -179,16 +179,20 @@ class Model(Case):
         self.assertEqual(less, {(1024, 0): 0.5, (1024, 8): 0.875}, "of the sizes that both have")
 
     def test_nodes_share_where_those_of_jobs_do(self):
-        plan = ("schedule", "bcast", "-a", "hierarchical", "-n", "2", "--no-steps", "--json")
-        for ranks, size, shares in (("4", "16K", True), ("4", "8K", False), ("3", "64K", False)):
+        plan = ("schedule", "bcast", "-a", "hierarchical", "--nodes", "2", "--no-steps", "--json")
+        for ranks, size, shares in (("8", "16K", True), ("8", "8K", False), ("6", "64K", False)):
             out = self.of(*plan, "-r", ranks, "-b", size, "--as-jobs")
             self.assertEqual(out["team"], shares, (ranks, size))
             self.assertFalse(self.of(*plan, "-r", ranks, "-b", size)["team"])
-        one = ("schedule", "allreduce", "-n", "1", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
+        one = ("schedule", "allreduce", "-b", "64K", "--as-jobs", "--no-steps", "--json", "-a")
         by_team = {a: self.of(*one, a)["team"] for a in ("shmem-parallel", "shmem-cyclic", "single-reducer")}
         self.assertEqual(by_team, {"shmem-parallel": True, "shmem-cyclic": True, "single-reducer": False})
-        self.assertTrue(self.of("schedule", "alltoall", "-n", "2", "-b", "64K", "--no-steps", "--json")["left_to_host"])
-        self.assertEqual(self.of("schedule", "bcast", "-n", "2", "--no-steps", "--json")["algorithm"], "host-leaders")
+        self.assertTrue(
+            self.of("schedule", "alltoall", "--nodes", "2", "-b", "64K", "--no-steps", "--json")["left_to_host"]
+        )
+        self.assertEqual(
+            self.of("schedule", "bcast", "--nodes", "2", "--no-steps", "--json")["algorithm"], "host-leaders"
+        )
 
     def test_a_model_of_costs_that_were_taken_over_is_left_out(self):
         """On one node of a machine that was measured log3P would be judged by another profile's network."""
@@ -204,7 +208,7 @@ class Model(Case):
 
     def test_report_judges_choices_by_what_was_measured(self):
         """A machine on which the built-in choice takes three times the model's."""
-        tables = self.of("tune", "--model", "gigabit-like", "-r", "8", "-n", "2", "--print-json")["tables"]
+        tables = self.of("tune", "--model", "gigabit-like", "-r", "8", "--nodes", "2", "--print-json")["tables"]
         (entries,) = (c["entries"] for c in tables[1]["collectives"] if c["collective"] == "bcast")
         chosen = [e["algorithm"] for e in entries if e["from_bytes"] <= 1 << 20][-1]
         at = {"collective": "bcast", "chunk_bytes": 65536, "ranks": 8, "node_ranks": 4, "bytes": 1 << 20}

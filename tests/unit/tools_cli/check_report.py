@@ -166,7 +166,7 @@ class Numbers(InFolder):
         waits = s["time"]["waits"]
         self.assertAlmostEqual(messages["measured_s"], calls - sum(waits[kind]["seconds"] for kind in predicted.WAITS))
         self.assertEqual(messages["calls"], s["sent"]["messages"])
-        words = ("schedule", "bcast", "-a", "binomial", "-n", "2", "-r", "8", "-b", "4K", "-p", "gigabit-like")
+        words = ("schedule", "bcast", "-a", "binomial", "--nodes", "2", "-r", "16", "-b", "4K", "-p", "gigabit-like")
         costs = considered.ask(ZEROHOP, *words, "--no-steps")["costs"]
         self.assertAlmostEqual(bcast["predicted_s"], costs["models"][-1]["walk_us"] * 160 / 1e6)
         self.assertAlmostEqual(bcast["measured_s"], 0.16)

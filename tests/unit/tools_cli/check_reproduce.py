@@ -280,7 +280,9 @@ class Models(unittest.TestCase):
         made = simulate.model(lab, replace(BY_ID["ml-8-model"], args=args | {"cases": ((1 << 20, 8192),)}))
 
         def walk(*words):
-            out = lab.run("schedule", "bcast", "-n", "2", "-r", "2", "-b", "1M", *words, "-p", "gigabit-like", "--json")
+            out = lab.run(
+                "schedule", "bcast", "--nodes", "2", "-r", "4", "-b", "1M", *words, "-p", "gigabit-like", "--json"
+            )
             return json.loads(out)["costs"]["models"][-1]["walk_us"]
 
         before = min(sum(walk("-a", name, "--root", str(r)) for r in (0, 1)) for name in old)

@@ -11,7 +11,7 @@ from cli import Case, zerohop
 class Schedule(Case):
     def test_schedule_is_proved_and_drawn(self):
         svg = str(Path(self.folder.name) / "ring.svg")
-        r = zerohop("schedule", "bcast", "-a", "leader-ring", "-n", "4", "-r", "2", "-c", "8K", "--svg", svg)
+        r = zerohop("schedule", "bcast", "-a", "leader-ring", "--nodes", "4", "-r", "8", "-c", "8K", "--svg", svg)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("proved: no deadlock", r.stdout)
         self.assertIn("to rank 4", r.stdout)
@@ -50,14 +50,18 @@ class Schedule(Case):
         self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
 
     def test_schedule_of_very_many_ranks(self):
-        r = zerohop("schedule", "bcast", "-n", "100", "-r", "40", "-b", "64", "--no-steps")
+        r = zerohop("schedule", "bcast", "--nodes", "100", "-r", "4000", "-b", "64", "--no-steps")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("4000 ranks on 100 nodes", r.stdout)
         self.assertIn("proved: no deadlock", r.stdout)
         cases = (
-            (("bcast", "-n", "1000", "-r", "132"), "1 to 131072 ranks"),
-            (("alltoall", "-n", "100", "-r", "40", "-a", "linear"), "more than 8000000 steps"),
-            (("bcast", "-n", "100", "-r", "40", "--svg", "no.svg"), "a picture has 1024 ranks at most, not 4000"),
+            (("bcast", "-r", "9", "--nodes", "2"), "9 ranks do not go into 2 nodes alike: --ranks-on"),
+            (("bcast", "--nodes", "20000"), "1 to 131072 ranks"),
+            (("alltoall", "--nodes", "100", "-r", "4000", "-a", "linear"), "more than 8000000 steps"),
+            (
+                ("bcast", "--nodes", "100", "-r", "4000", "--svg", "no.svg"),
+                "a picture has 1024 ranks at most, not 4000",
+            ),
         )
         self.refused(cases, "schedule", "--no-steps")
 
