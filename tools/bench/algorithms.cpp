@@ -15,6 +15,7 @@
 #include "tools/bench/report.h"
 #include "tools/bench/series.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/text.h"
 #include "tune/profile.h"
 
 namespace zh::tools {
@@ -150,13 +151,13 @@ int report_algorithms(const AlgorithmOptions& o, const Launches& launches) {
   for (const SeriesTable& t : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
     const std::string machines = machines_text(t.spread);
-    fmt::print("\n{} · {} ranks{}{} · zerohop under {} · {} rounds\n{}", t.collective, t.ranks, nodes,
-               machines.empty() ? "" : " on " + machines, t.host, t.rounds, series_text(t));
+    print_shown(fmt::format("\n{} · {} ranks{}{} · zerohop under {} · {} rounds\n{}", t.collective, t.ranks, nodes,
+                            machines.empty() ? "" : " on " + machines, t.host, t.rounds, series_text(t)));
   }
-  fmt::print(
+  print_shown(fmt::format(
       "\n{}Times in µs: means over the ranks, medians over the launches; in brackets by the host's own in the same\n"
       "launch, * the least. algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
-      left_out_text(launches.records, o.bench.line), kUsualChunk);
+      left_out_text(launches.records, o.bench.line), kUsualChunk));
   nlohmann::json document = {{"schema", kAlgorithmsSchema}, {"line", o.bench.line}};
   document["rows"] = series_rows(tables, [&](const SeriesTable&, const std::string& setting, nlohmann::json* row) {
     row->update({{"algorithm", setting}, {"chunk_bytes", chunk_of(setting)}, {"node_ranks", o.node_ranks}});

@@ -328,7 +328,7 @@ int bench_breakdown(BreakdownOptions o) {
     if (measured.why_not.empty()) measured = measure(name, &kernel, o, sizes);
     if (measured.why_not.empty()) return report(name, measured, &rows);
     document["not_measured"][name] = measured.why_not;
-    fmt::print("\n{}: not measured: {} ({})\n", name, measured.why_not, advice);
+    print_shown(fmt::format("\n{}: not measured: {} ({})\n", name, measured.why_not, advice));
   };
   run("process_vm_readv", CmaCopy(), "`zerohop doctor` says more");
   run("/dev/zerohop", ModuleCopy(), "docs/kernel-module.md: `make -C kernel`, `insmod kernel/zerohop.ko` as root");

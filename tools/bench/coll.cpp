@@ -263,14 +263,14 @@ int report_coll(const CollOptions& all, Launches launches) {
   if (!launches.arms.empty()) return report_arms(o, launches, kCollCommand);
   const Judged judged = judge(launches.records, {});
   if (is_strided(all)) {
-    fmt::print("{}{}", table_of(judged, false), closing_of(judged, "from the root's start to the last rank's end"));
+    print_shown(table_of(judged, false) + closing_of(judged, "from the root's start to the last rank's end"));
     nlohmann::json document = {{"schema", kAlgorithmsSchema}, {"line", o.line}};
     document["rows"] = strided_rows(judged, launches.records);
     return write_document(o, std::move(document), launches.machine, kCollCommand) ? 0 : 2;
   }
   const std::string of_matmul =
       "of the slowest rank for one multiplication, comm_us in MPI_Allgather; * marks the best peer";
-  fmt::print("{}", is_matmul(all) ? table_of(judged, false) + closing_of(judged, of_matmul) : coll_table_of(judged));
+  print_shown(is_matmul(all) ? table_of(judged, false) + closing_of(judged, of_matmul) : coll_table_of(judged));
   return write_judged(o, judged, launches.machine, kCollCommand, json_of(summaries_of(judged))) ? 0 : 2;
 }
 

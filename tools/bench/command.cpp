@@ -15,6 +15,7 @@
 #include "tools/bench/arms.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
@@ -193,7 +194,7 @@ void add_arm_option(CLI::App& command, BenchOptions* options) {
 }
 
 int report_arms(const BenchOptions& o, const Launches& launches, const std::string& command) {
-  fmt::print("{}", arms_text(launches.records));
+  print_shown(arms_text(launches.records));
   nlohmann::json document = {{"schema", "zerohop-bench-arms/1"}, {"arms", launches.arms}};
   document["rows"] = arms_rows(launches.records);
   return write_document(o, std::move(document), launches.machine, command) ? 0 : 2;

@@ -18,6 +18,7 @@
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/inputs.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
@@ -148,8 +149,7 @@ int report_p2p(const P2pOptions& o, const Launches& launches) {
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
   const Judged judged = judge(launches.records, raw);
-  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
-             stdout);
+  print_shown(table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer"));
   return write_judged(o, judged, launches.machine, "bench p2p") ? 0 : 2;
 }
 

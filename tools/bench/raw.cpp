@@ -229,10 +229,10 @@ void print_once(const Placement& p) {
     }
     table.add(std::move(cells));
   }
-  fmt::print(
+  print_shown(fmt::format(
       "\nthe same of private buffers that are used once (ahead: who waits asks for the lines of its buffer; nt-out: "
       "the receiver writes past its cache)\n{}",
-      table.text());
+      table.text()));
 }
 
 void print_raw(const Report& report) {
@@ -265,7 +265,7 @@ void print_raw(const Report& report) {
       }
       table.add(std::move(cells));
     }
-    fmt::print("\none way, microseconds, median ± spread\n{}", table.text());
+    print_shown("\none way, microseconds, median ± spread\n" + table.text());
     print_once(p);
   }
   if (report.mixed > 0)

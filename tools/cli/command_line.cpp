@@ -14,29 +14,6 @@
 namespace zh::tools {
 namespace {
 
-constexpr size_t kLeastRoom = 20;  ///< columns below which a line is not broken
-
-/// Where the rest of a long line goes: below its explanation, which follows two blanks or more, else below its start.
-size_t indent_of(std::string_view line) {
-  const size_t start = std::min(line.find_first_not_of(' '), line.size());
-  const size_t gap = line.find("  ", start);
-  const size_t explanation = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
-  return explanation == std::string_view::npos ? start : explanation;
-}
-
-/// The next line of `text`, which is then gone from it.
-std::string_view take_line(std::string_view* text) {
-  const size_t end = std::min(text->find('\n'), text->size());
-  const std::string_view line = text->substr(0, end);
-  text->remove_prefix(std::min(end + 1, text->size()));
-  return line;
-}
-
-/// Whether a line is one of a paragraph, whose ends of lines mean nothing.
-bool is_prose(std::string_view line) {
-  return !line.empty() && line[0] != ' ' && line[0] != '\n' && !line.starts_with("Usage:");
-}
-
 /// The subcommand that was being read when the line was refused.
 const CLI::App* deepest(const CLI::App* app) {
   for (auto inner = app->get_subcommands(); !inner.empty(); inner = app->get_subcommands()) app = inner.back();
@@ -72,20 +49,6 @@ constexpr const char* kFooter =
     "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
 
 }  // namespace
-
-std::string fitted(std::string_view text, size_t columns) {
-  std::string out;
-  while (!text.empty()) {
-    std::string line(take_line(&text));
-    while (is_prose(line) && is_prose(text)) line += " " + std::string(take_line(&text));
-    const size_t indent = indent_of(line);
-    if (columns_of(line) > columns && indent + kLeastRoom <= columns) {
-      line = line.substr(0, indent) + wrapped(std::string_view(line).substr(indent), indent, indent, columns);
-    }
-    out += line + '\n';
-  }
-  return out;
-}
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
   std::string usage = "\n" + CLI::Formatter::make_usage(app, std::move(name));

@@ -17,9 +17,6 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
 };
 
-/// Text of which each line is at most `columns` long, as far as words allow.
-[[nodiscard]] std::string fitted(std::string_view text, size_t columns);
-
 /// What to tell of a command line that `app` has refused: names the word that is wrong.
 [[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
 

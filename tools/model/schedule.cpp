@@ -78,7 +78,8 @@ int list(const ScheduleArguments& a) {
                      {"source", algorithm.source},
                      {"cuts", coll::cuts(algorithm)}});
       if (!a.as_json)
-        fmt::print("  {:<25} {}\n  {:<25}   [{}]\n", algorithm.name, algorithm.what, "", algorithm.source);
+        print_shown(
+            fmt::format("  {:<25} {}\n  {:<25}   [{}]\n", algorithm.name, algorithm.what, "", algorithm.source));
     }
   }
   if (a.as_json) fmt::print("{}\n", out.dump(2));
@@ -123,6 +124,7 @@ json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll:
 }
 
 void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& times) {
+  const size_t columns = shown_columns();
   fmt::print("\nrank step  time      waits for     what\n");
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     const Schedule& schedule = schedules[rank];
@@ -131,8 +133,9 @@ void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& t
       for (const uint32_t wait : schedule.waits_of(schedule.steps[i]))
         waits += (waits.empty() ? "" : " ") + std::to_string(wait);
       const coll::Span span = times.spans[rank][i];
-      fmt::print("{:4} {:4}  {:3g}-{:<4g}  {:<12}  {}\n", rank, i, span.start, span.end, waits.empty() ? "-" : waits,
-                 describe(schedule.steps[i]));
+      const std::string head =
+          fmt::format("{:4} {:4}  {:3g}-{:<4g}  {:<12}  ", rank, i, span.start, span.end, waits.empty() ? "-" : waits);
+      fmt::print("{}", hanging(head, describe(schedule.steps[i]), columns));
     }
   }
 }
@@ -215,16 +218,18 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
 void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   const coll::Verdict& v = f.verdict;
-  fmt::print("{}\n{} [{}]\n{}\n", title, algorithm.what, algorithm.source,
-             a.algorithm.empty() && coll::host_serves(f.problem) ? "Jobs leave this call to the host.\n" : "");
-  fmt::print("{} steps, {} messages of {} in all, between nodes {} of {}; scratch {} on a rank; logical time {:g}\n",
-             v.steps, v.messages, format_size(v.message_bytes), v.node_messages, format_size(v.node_bytes),
-             format_size(f.scratch()), f.times.end);
+  print_shown(
+      fmt::format("{}\n{} [{}]\n{}\n", title, algorithm.what, algorithm.source,
+                  a.algorithm.empty() && coll::host_serves(f.problem) ? "Jobs leave this call to the host.\n" : ""));
+  print_shown(fmt::format(
+      "{} steps, {} messages of {} in all, between nodes {} of {}; scratch {} on a rank; logical time {:g}\n", v.steps,
+      v.messages, format_size(v.message_bytes), v.node_messages, format_size(v.node_bytes), format_size(f.scratch()),
+      f.times.end));
   if (!v.proved()) {
-    fmt::print("WRONG: {}\n", v.fault);
+    print_shown(fmt::format("WRONG: {}\n", v.fault));
     return;
   }
-  fmt::print("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
+  print_shown("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
   if (!a.svg.empty()) fmt::print("drawn in {}\n", a.svg);
   if (!f.costs.is_null()) fmt::print("\n{}", costs_text(f.costs, output_columns()));
   if (!a.no_steps) print_steps(f.schedules, f.times);
@@ -357,8 +362,9 @@ void add_schedule_command(CLI::App& app) {
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks 8 --chunk 8K --svg ring.svg\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
-      "  zerohop schedule bcast --nodes 1000 -r 128000 --no-steps 128,000 ranks; some seconds\n"
-      "  zerohop schedule bcast --nodes 8 -p gigabit-like --no-steps  what it would cost\n\n"
+      "  zerohop schedule bcast --nodes 16000 --no-steps          128,000 ranks; some seconds\n"
+      "  zerohop schedule bcast --nodes 8 -p gigabit-like --no-steps\n                                                 "
+      "          what it would cost\n\n"
       "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a node "
       "2, one between them 4, a step of N leaders log2 N times 4. With --profile it is also told in µs, by the paper's "
       "closed form where it has one (bcast by linear, binomial, hierarchical) and by a walk of the steps at the prices "

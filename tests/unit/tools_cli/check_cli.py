@@ -332,17 +332,25 @@ class Cli(Case):
                 self.assertTrue(len(line) <= 80 or max(map(len, line.split())) > 50, line)
         (folder / "columns.py").write_text(
             "import fcntl, pty, struct, sys, termios\n"
-            "fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 150, 0, 0))\n"
-            "import os\nos.execv(sys.argv[1], sys.argv[1:])\n"
+            "fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, int(sys.argv[1]), 0, 0))\n"
+            "import os\nos.execv(sys.argv[2], sys.argv[2:])\n"
         )
-        code = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
-        wide = subprocess.run(
-            [sys.executable, "-c", code, sys.executable, str(folder / "columns.py"), ZEROHOP, "info"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+
+        def in_terminal(columns, *args):
+            code = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+            words = [sys.executable, "-c", code, sys.executable, str(folder / "columns.py"), str(columns), ZEROHOP]
+            return subprocess.run([*words, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+        wide = in_terminal(150, "info")
         widest = max(map(len, wide.stdout.splitlines()))
         self.assertTrue(100 < widest <= 151, wide.stdout + wide.stderr)
         self.assertNotIn("\x1b", wide.stdout)
+        for args in ("schedule --list", "schedule bcast --nodes 2 -r 4"):
+            narrow = in_terminal(60, *args.split())
+            self.assertLessEqual(max(map(len, narrow.stdout.splitlines())), 60, narrow.stdout)
+            said = zerohop(*args.split()).stdout
+            self.assertGreater(max(map(len, said.splitlines())), 90, "elsewhere no line is broken")
+            self.assertEqual(narrow.stdout.split(), said.split())
 
     def test_info_says_nothing_twice(self):
         # Two levels for which the same was measured may well choose the same, so nothing is kept.

@@ -29,5 +29,21 @@ TEST(Text, CountsLettersNotBytes) {
 
 TEST(Text, HangsBelowItself) { EXPECT_EQ(hanging("ok  ", "one two", 8), "ok  one\n    two\n"); }
 
+TEST(Text, FitsLinesBelowTheirExplanations) {
+  EXPECT_EQ(fitted("  name    what it is, in a few words\n  x\n", 30, false),
+            "  name    what it is, in a few\n          words\n  x\n");
+  EXPECT_EQ(fitted("one two\nthree\n", 30, false), "one two\nthree\n");
+  EXPECT_EQ(fitted("one two\nthree\n", 30), "one two three\n") << "a paragraph";
+}
+
+TEST(Text, WhatATerminalHasNoRoomForGoesOnInASecondTable) {
+  Table table({"size", "first", "second", "third"});
+  table.add({"8", "1", "22", "333"});
+  table.add({"16", "4"});
+  EXPECT_EQ(table.text(kAnyColumns), "size  first  second  third\n8         1      22    333\n16        4\n");
+  EXPECT_EQ(table.text(19), "size  first  second\n8         1      22\n16        4\n\nsize  third\n8       333\n16\n");
+  EXPECT_EQ(table.text(1).find("size  first\n8         1\n"), 0U) << "a column at least";
+}
+
 }  // namespace
 }  // namespace zh::tools
