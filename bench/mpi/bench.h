@@ -52,6 +52,7 @@ typedef struct {
   const char* about;         // one line of help
   const char* options;       // help for the options that mean something to this program only
   const char* sizes;         // help of --sizes: what a size is
+  int tiny_sizes;            // some sub-benchmarks take 1, 2 and 4
   size_t size_step;          // sizes are multiples of it ...
   size_t size_most;          // ... and not larger than this
   int by_page;               // needs the page that ranks of one machine share ...
@@ -168,8 +169,8 @@ void results_close(double line_before_us, double line_after_us, const int* cpus)
 void run_case(Case* c);
 int in_list(const char* list, const char* word);  // comma list
 int selected(const char* bench);
-// The sizes of a sub-benchmark: those of the command line, else its own list.
-int sizes_for(const size_t* own, int own_count, size_t* out);
+// The sizes of a sub-benchmark: those of the command line, else its own list; none below `least`.
+int sizes_for(const size_t* own, int own_count, size_t least, size_t* out);
 int each_buffers(const char* kinds[3]);
 
 // --- sub-benchmarks

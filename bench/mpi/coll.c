@@ -251,7 +251,7 @@ static void run_collective(const Collective* c) {
   static const size_t few[] = {8, 4096, 65536, 1048576};
   size_t sizes[kMaxSizes];
   const char* kinds[3];
-  int size_count = g_settings.quick ? sizes_for(few, 4, sizes) : sizes_for(all, 8, sizes);
+  int size_count = g_settings.quick ? sizes_for(few, 4, 8, sizes) : sizes_for(all, 8, 8, sizes);
   int kind_count = each_buffers(kinds);
   const int one_size = is_flat(c) || is_barrier(c);
   for (int b = 0; b < kind_count; b++)

@@ -83,7 +83,7 @@ void bench_first(void) {
   static const size_t all[] = {16384, 65536, 262144, 1048576, 4194304};
   static const char* const variants[] = {"unmap", "free"};
   size_t sizes[kMaxSizes];
-  int n = sizes_for(all, 5, sizes);
+  int n = sizes_for(all, 5, 8, sizes);
   for (int v = 0; v < 2; v++) {
     for (int s = 0; s < n; s++) {
       for (int use = 1; use <= kMostUses; use *= 2) {

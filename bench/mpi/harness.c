@@ -89,10 +89,12 @@ int in_list(const char* list, const char* word) {
 
 int selected(const char* bench) { return g_settings.only == NULL || in_list(g_settings.only, bench); }
 
-int sizes_for(const size_t* own, int own_count, size_t* result) {
+int sizes_for(const size_t* own, int own_count, size_t least, size_t* result) {
   const size_t* from = g_settings.size_count > 0 ? g_settings.sizes : own;
-  int n = g_settings.size_count > 0 ? g_settings.size_count : own_count;
-  memcpy(result, from, (size_t)n * sizeof *result);
+  int count = g_settings.size_count > 0 ? g_settings.size_count : own_count;
+  int n = 0;
+  for (int i = 0; i < count; i++)
+    if (from[i] >= least) result[n++] = from[i];
   return n;
 }
 

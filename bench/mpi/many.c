@@ -137,7 +137,7 @@ static double everybody(const Case* c, MPI_Comm comm, int warm, int iters, doubl
 static void many_cases(const char* bench, double (*block)(const Case*, MPI_Comm, int, int, double*)) {
   static const size_t own[] = {8, 1024, 16384, 65536};
   size_t sizes[kMaxSizes];
-  int n = sizes_for(own, g_settings.quick ? 2 : 4, sizes);
+  int n = sizes_for(own, g_settings.quick ? 2 : 4, 8, sizes);
   for (int s = 0; s < n; s++) {
     send_buffers = buffer_get("malloc", 2 * sizes[s]);
     recv_buffers = buffer_get("malloc", 2 * sizes[s]);

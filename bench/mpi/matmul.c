@@ -125,7 +125,7 @@ static void run(void) {
   static const size_t few[] = {16, 128, 512};
   size_t orders[kMaxSizes];
   const char* kinds[3];
-  int order_count = g_settings.quick ? sizes_for(few, 3, orders) : sizes_for(all, 6, orders);
+  int order_count = g_settings.quick ? sizes_for(few, 3, 1, orders) : sizes_for(all, 6, 1, orders);
   int kind_count = each_buffers(kinds);
   for (int b = 0; b < kind_count; b++)
     for (int s = 0; s < order_count; s++) run_order((int)orders[s], kinds[b]);

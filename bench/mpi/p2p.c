@@ -25,6 +25,7 @@ const Program g_program = {
         "(2 ranks);\n"
         "                       multipair,pairs,exchange,everybody (any number)\n",
     .sizes = "bytes",
+    .tiny_sizes = 1,
     .size_step = 8,
     .size_most = 1 << 30,
     .by_page = 1,

@@ -172,7 +172,7 @@ static void overlap_cases(void) {
   static const char* const sides[] = {"receiver_computes", "sender_computes"};
   size_t sizes[kMaxSizes];
   const char* kinds[3];
-  int n = g_settings.quick ? sizes_for(own + 2, 1, sizes) : sizes_for(own, 4, sizes);
+  int n = g_settings.quick ? sizes_for(own + 2, 1, 8, sizes) : sizes_for(own, 4, 8, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {
     for (int s = 0; s < n; s++) {
@@ -201,7 +201,7 @@ static void skew_cases(void) {
   static const double c2[] = {2, 10, 25, 50, 100, 200};
   static const size_t own[] = {16384};
   size_t sizes[kMaxSizes];
-  int n = sizes_for(own, 1, sizes);
+  int n = sizes_for(own, 1, 8, sizes);
   for (int s = 0; s < n; s++) {
     if (sizes[s] < 64 || sizes[s] > (1 << 20)) continue;
     send_buffer = buffer_get("malloc", sizes[s] * kWindow);
@@ -229,7 +229,7 @@ static void breakdown_cases(void) {
   static const size_t own[] = {8, 1024, 4096, 16384, 65536, 262144, 1048576};
   static const char* const variants[] = {"posted", "unexpected"};
   size_t sizes[kMaxSizes];
-  int n = sizes_for(own, 7, sizes);
+  int n = sizes_for(own, 7, 8, sizes);
   for (int v = 0; v < 2; v++) {
     for (int s = 0; s < n; s++) {
       send_buffer = buffer_get("malloc", sizes[s] < 64 ? 64 : sizes[s]);

@@ -93,7 +93,7 @@ void bench_prtt(void) {
   static const size_t sizes[] = {8, 64, 512, 1024, 4096, 16384, 65536, 1048576, 8388608};
   const char* kinds[3];
   size_t wanted[kMaxSizes];
-  int n = sizes_for(sizes, 9, wanted);
+  int n = sizes_for(sizes, 9, 8, wanted);
   int k = each_buffers(kinds);
   if (!selected("strided") || (g_ranks != 2 && g_ranks != kPairRanks) || !find_partner()) return;
   for (int b = 0; b < k; b++) {

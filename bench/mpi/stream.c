@@ -139,7 +139,7 @@ static void stream_cases(const char* bench, double (*block)(const Case*, MPI_Com
   static const size_t few[] = {8, 4096, 65536, 1048576};
   size_t sizes[kMaxSizes];
   const char* kinds[3];
-  int n = g_settings.quick ? sizes_for(few, 4, sizes) : sizes_for(all, 9, sizes);
+  int n = g_settings.quick ? sizes_for(few, 4, 8, sizes) : sizes_for(all, 9, 8, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {
     for (int s = 0; s < n; s++) {

@@ -114,7 +114,7 @@ void bench_strided(void) {
   for (int b = 0; b < k; b++) {
     for (int d = 0; d < 4; d++) {
       size_t sizes[kMaxSizes];
-      int n = strides[d] == 0 ? sizes_for(contiguous, 10, sizes) : sizes_for(strided, 3, sizes);
+      int n = strides[d] == 0 ? sizes_for(contiguous, 10, 8, sizes) : sizes_for(strided, 3, 8, sizes);
       for (int s = 0; s < n; s++) one_case(kinds[b], sizes[s], strides[d]);
     }
   }

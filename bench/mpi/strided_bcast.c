@@ -110,7 +110,7 @@ void bench_strided_bcast(void) {
   if (g_settings.only == NULL) return;  // no collective of MPI
   size_t sizes[kMaxSizes];
   const char* kinds[3];
-  int size_count = sizes_for(paper, 3, sizes);
+  int size_count = sizes_for(paper, 3, 8, sizes);
   int kind_count = each_buffers(kinds);
   for (int t = 0; t < 2; t++) {
     if (!selected(trees[t].name)) continue;

@@ -4,7 +4,8 @@
 
 Runs rounds of `zerohop bench p2p` (with the words behind --) until each placement that was seen has 10 launches of each
 kind (a host bare, zerohop under a host), or the time is up. Then each launch of zerohop is paired with that of each
-other kind which is closest in time at the same placement, and all are judged together: `--rejudge`.
+other kind which is closest in time at the same placement, and all are judged together: `--rejudge`. Exit code 1: no
+ratio is resolved.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def main() -> int:
     arguments, words = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
     bench = [arguments.zerohop, "bench", "p2p"]
     merged: dict = {"launches": [], "raw": []}
-    begun = time.monotonic()
+    begun, number = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="zerohop-placements-") as name:
         part = Path(name) / "round.json"
         while not has_enough(merged["launches"]):
@@ -86,6 +87,8 @@ def main() -> int:
             if at_s > 60 * arguments.minutes:
                 print(f"the time is up ({arguments.minutes:g} minutes)", file=sys.stderr)
                 break
+            number += 1
+            print(f"round {number}, at most {arguments.minutes - at_s / 60:.1f} minutes left", file=sys.stderr)
             command = [*bench, "--rounds", "1", *words, "--launches", str(part)]
             if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
                 return 2
@@ -96,8 +99,11 @@ def main() -> int:
         pair_by_time(merged["launches"])
         kept = Path(arguments.launches or Path(name) / "launches.json")
         kept.write_text(json.dumps(merged))
-        out = ["--json", arguments.json] if arguments.json else []
-        code = subprocess.run([*bench, "--rejudge", str(kept), *out], check=False).returncode
+        out = Path(arguments.json or Path(name) / "judged.json")
+        code = subprocess.run([*bench, "--rejudge", str(kept), "--json", str(out)], check=False).returncode
+        rows = json.loads(out.read_text())["rows"] if code == 0 else []
+        if code == 0 and not any((row["to_own_host"] or {}).get("valid") for row in rows):
+            code = 1  # the table says why
     counts = Counter((placement_of(x), *kind_of(x)) for x in merged["launches"])
     for (placement, host, zerohop, setting), n in sorted(counts.items()):
         print(f"{placement:<6} {host} {'zerohop ' if zerohop else 'bare '}{setting}: {n} launches", end="")

@@ -62,9 +62,14 @@ std::vector<Group> p2p_groups(const P2pOptions& o) {
   // A quick run looks at the main numbers in one launch per host and round.
   if (o.only.empty() && o.quick) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
   const std::vector<std::string> kinds = split(o.buffers);
+  const std::vector<std::string> sizes = split(o.sizes);
+  const bool tiny = !sizes.empty() && std::ranges::all_of(sizes, [](const std::string& size) {
+    return contains({"1", "2", "4"}, size);
+  });
   std::vector<Group> chosen;
   for (Group g : all) {
     g.only = joined(wanted_of(o, g.only));
+    if (tiny && g.only != "latency" && g.only != "noreuse") continue;
     if (!g.only.empty() && contains(kinds, g.buffers)) chosen.push_back(g);
   }
   return chosen;
@@ -132,7 +137,8 @@ void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* round
 std::string wrong_with_p2p(const P2pOptions& o) {
   if (o.rejudge_path.empty() && p2p_groups(o).empty())
     return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
-           " (only latency, noreuse, first and streams are with others than malloc)";
+           " (only latency, noreuse, first and streams are with others than malloc), or not with sizes below 8 (only "
+           "latency and noreuse are)";
   for (const Group& g : p2p_groups(o)) {
     if (std::string wrong = wrong_machines(o, g.ranks); o.rejudge_path.empty() && !wrong.empty()) return wrong;
   }
@@ -161,7 +167,8 @@ void add_bench_p2p_command(CLI::App& bench) {
   MpiBench b;
   b.name = "p2p";
   b.about = "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches";
-  b.sizes = "Comma list of bytes, with K or M";
+  b.sizes = "Comma list of bytes, with K or M; 1, 2 and 4 of latency and noreuse alone";
+  b.size_range.tiny = true;
   b.quick = "The main numbers in at most two minutes";
   b.quick_pace = {8, 3, 2000, 0};
   b.check = [o] { return wrong_with_p2p(*o); };

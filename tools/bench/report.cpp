@@ -70,10 +70,17 @@ std::string launches_text(const Row& row) {
 }
 
 std::string closing_of(const Judged& judged, const std::string& times) {
+  const bool resolved =
+      std::ranges::any_of(judged.rows, [](const Row& r) { return r.to_own_host.valid || r.to_best_peer.valid; });
   return fmt::format(
       "\n{} launches, {} left out (placement changed during them)\n"
-      "Times in µs: {}.\nIntervals hold the median ratio with 95 %; [?]: too few rounds.\n",
-      judged.launches, judged.mixed, times);
+      "Times in µs: {}.\nIntervals hold the median ratio with 95 %; [?]: too few rounds.\n{}",
+      judged.launches, judged.mixed, times,
+      resolved || judged.rows.empty()
+          ? ""
+          : "No ratio is resolved: that takes 6 launches of each side at one placement, near "
+            "or far. Give it more --rounds, or `python3 -m zerohop.by_placement --minutes "
+            "20`, on a machine that nothing else uses.\n");
 }
 
 std::string table_of(const Judged& judged, bool rate) {

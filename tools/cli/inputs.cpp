@@ -70,10 +70,11 @@ std::string wrong_sizes(const SizeRange& range, const std::string& list) {
   if (words.size() > kMostSizes) return fmt::format("more than {} sizes", kMostSizes);
   for (const std::string& word : words) {
     const uint64_t size = size_of(word);
-    if (size == 0 || size > range.most || size % range.step != 0) {
+    const bool tiny = range.tiny && (size == 1 || size == 2 || size == 4);
+    if (size == 0 || size > range.most || (size % range.step != 0 && !tiny)) {
       const std::string step = range.step == 1 ? "" : fmt::format(", a multiple of {}", range.step);
-      return fmt::format("no size: {} (a number from {} to {}{}, with K or M)", word, range.step,
-                         format_size(range.most), step);
+      return fmt::format("no size: {} ({}a number from {} to {}{}, with K or M)", word, range.tiny ? "1, 2, 4 or " : "",
+                         range.step, format_size(range.most), step);
     }
   }
   return "";

@@ -78,11 +78,13 @@ class Bench(unittest.TestCase):
         command = [sys.executable, "-m", "zerohop.by_placement", "--zerohop", ZEROHOP, *args, "--", *self.mpi.host]
         env = self.mpi.environment(PYTHONPATH=str(Path(__file__).parents[3] / "python"))
         command += ["--raw", "off", "--only", "latency", "--buffers", "malloc", "--quick"]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=True)
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
 
     def test_by_placement_goes_on_until_each_has_enough(self):
         out = self.folder / "out.json"
         r = self.by_placement("nnnffffnnf" * 6, "--json", str(out))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertNotIn("No ratio is resolved", r.stdout)
         self.assertNotIn("the time is up", r.stderr)
         self.assertNotIn("not resolved", r.stdout)
         rows = json.loads(out.read_text())["rows"]
@@ -93,8 +95,17 @@ class Bench(unittest.TestCase):
 
     def test_by_placement_tells_what_the_time_did_not_resolve(self):
         r = self.by_placement("nf", "--minutes", "0.01")
+        self.assertEqual(r.returncode, 1, r.stderr)
+        self.assertIn("No ratio is resolved: that takes 6 launches", r.stdout)
+        self.assertIn("round 1, at most 0.0 minutes left", r.stderr)
         self.assertIn("the time is up (0.01 minutes)", r.stderr)
         self.assertIn("near   custom bare : 1 launches, not resolved", r.stdout)
+
+    def test_tiny_sizes_are_those_of_latency(self):
+        r, launches = self.bench("n", "--sizes", "1,4", "--rounds", "1")
+        only = {x["args"][x["args"].index("--only") + 1] for x in launches}
+        self.assertEqual(only, {"latency", "noreuse"}, "other parts have none of these sizes")
+        self.assertRegex(r.stdout, r"\n1 +\S.*\n4 ")
 
     def test_launches_are_paired_with_the_closest_of_their_placement(self):
         def launch(at_s, placement, zerohop):
