@@ -268,6 +268,10 @@ void print_raw(const Report& report) {
     print_shown("\none way, microseconds, median ± spread\n" + table.text());
     print_once(p);
   }
+  print_shown(
+      "\nnear: the CPUs share a core's caches, else far. inline: beside the header; cells: in and out of shared memory "
+      "(-nt: past the cache); cma: one copy by the kernel, of the reader, the writer or both; mapped: in memory that "
+      "both have; private: no such memory. docs/glossary.md\n");
   if (report.mixed > 0)
     fmt::print("\n{} sizes were dropped: the placement changed while they were measured.\n", report.mixed);
 }

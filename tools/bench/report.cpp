@@ -74,7 +74,8 @@ std::string closing_of(const Judged& judged, const std::string& times) {
       std::ranges::any_of(judged.rows, [](const Row& r) { return r.to_own_host.valid || r.to_best_peer.valid; });
   return fmt::format(
       "\n{} launches, {} left out (placement changed during them)\n"
-      "Times in µs: {}.\nIntervals hold the median ratio with 95 %; [?]: too few rounds.\n{}",
+      "Times in µs: {}.\nnear: the first two ranks share a core's caches, far: they do not; raw: without MPI.\n"
+      "Intervals hold the median ratio with 95 %; [?]: too few rounds.\n{}",
       judged.launches, judged.mixed, times,
       resolved || judged.rows.empty()
           ? ""

@@ -76,7 +76,10 @@ void print_doctor_text(const std::vector<Check>& checks, State worst, bool of_a_
     if (!c.cost.empty()) line("      costs: ", c.cost);
     if (!c.cure.empty()) line("      mend:  ", c.cure);
   }
-  if (of_a_run) return;
+  if (of_a_run) {
+    std::printf("\n");
+    return line("", "The ways of bytes (inline, cells, team ...) are in docs/glossary.md.");
+  }
   constexpr const char* kVerdicts[] = {"All is well.", "Something costs speed: see \"warn\" above.",
                                        "Zerohop cannot work so: see \"bad\" above."};
   std::printf("\n%s\n", kVerdicts[static_cast<size_t>(worst)]);

@@ -159,6 +159,10 @@ std::string choice_text(const ChoiceQuestion& question, const json& answers, siz
     text += hanging("  serves      ", serves_text(a), columns);
     for (const json& c : a["not_obeyed"]) text += hanging("  ! ", c.get<std::string>(), columns);
   }
+  text += "\n" + hanging("",
+                         "A team shares memory on its node; a schedule is a list of steps, which `zerohop schedule` "
+                         "shows (docs/glossary.md).",
+                         columns);
   return text;
 }
 

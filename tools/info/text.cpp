@@ -119,6 +119,11 @@ void calibration(const json& c, Page* page) {
     page->line(text_of(c["why_not"]) +
                "; a job's first MPI_Init on a machine measures it (ZEROHOP_LOG=info shows each pair's choices)");
   }
+  if (!c["classes"].empty()) {
+    page->line(
+        "line: a cache line from one to the other; inline: beside the header; block, cells: through shared memory; "
+        "mapped: memory that both have (docs/glossary.md)");
+  }
   for (const json& d : c["classes"]) {
     // It begins with the level, padded to the column of entry().
     page->line(text_of(d["standing"]).substr(text_of(d["level"]).size() + 1),

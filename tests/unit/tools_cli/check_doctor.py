@@ -176,7 +176,9 @@ class Doctor(Case):
         r = zerohop("doctor", "--stats", str(stats))
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("served            zerohop carried 4 messages inside nodes\n", r.stdout)
+        self.assertIn("\n\nThe ways of bytes (inline, cells, team ...) are in docs/glossary.md.\n", r.stdout)
         self.assertIn("75.0 % of the 4.0 MiB", r.stdout)
+        self.assertNotIn("glossary", zerohop("doctor").stdout)
         stats.write_text("{}")
         self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
         for path, said in (("/no/such/file", "No such file"), (self.folder.name, "Is a directory")):

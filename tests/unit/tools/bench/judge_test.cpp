@@ -127,6 +127,7 @@ TEST(BenchReport, RowsOfOneHeadingStandTogether) {
     ++headings;
   EXPECT_EQ(headings, 2U) << table;
   EXPECT_EQ(closing_of(judge(all, {}), "one way").find("\n4 launches, 0 left out"), 0U);
+  EXPECT_NE(closing_of(judge(all, {}), "one way").find("\nnear: the first two ranks share"), std::string::npos);
 }
 
 }  // namespace

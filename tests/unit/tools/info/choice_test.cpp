@@ -93,6 +93,7 @@ TEST(InfoChoice, AnswersThatAreAlikeAreToldOnce) {
       choice_text(question, {{"abi", same}, {"mpich", choice_json(question, other)}, {"ompi", same}}, 80);
   expect(text, "Under abi, ompi\n");
   expect(text, "Under mpich\n");
+  expect(text, "\n\nA team shares memory on its node; a schedule is");
 }
 
 TEST(InfoChoice, RefusesNodesThatAreNotAlike) {

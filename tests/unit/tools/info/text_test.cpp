@@ -84,6 +84,7 @@ TEST(InfoText, SaysNothingTwice) {
   EXPECT_EQ(times(text, "nothing measured"), 1U) << text;
   EXPECT_NE(text.find("Algorithms of collectives under abi, mpich, ompi\n"), std::string::npos) << text;
   EXPECT_EQ(times(text, "same-core"), 1U) << text;
+  EXPECT_EQ(times(text, "inline: beside the header"), 1U) << text;
 }
 
 TEST(InfoText, TablesThatDifferAreToldApart) {
