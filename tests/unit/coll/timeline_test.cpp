@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <tuple>
@@ -167,6 +168,29 @@ TEST(Draw, HasEveryRankStepAndMessage) {
   size_t titles = 0;
   for (size_t at = svg.find("<title>"); at != std::string::npos; at = svg.find("<title>", at + 1)) ++titles;
   EXPECT_EQ(titles, steps);
+  EXPECT_EQ(svg.find("left out"), std::string::npos);
+}
+
+TEST(Draw, AnArrowEndsWhenAndWhereTheMessageHasArrived) {
+  const Built b = built(Collective::kBcast, "linear", 2, 1);
+  const std::string svg = coll::draw(b.schedules, *blocks_of(2, 1), b.times, "one");
+  double end = 0, top = 0;
+  const size_t arrow = svg.find("<path", svg.find("time in logical"));
+  ASSERT_EQ(std::sscanf(svg.c_str() + arrow, "<path d=\"M%*f %*fL%lf %lf\"", &end, &top), 2);
+  double x = 0, y = 0, width = 0;
+  const size_t title = svg.find("<title>rank 1, step 0: receive");
+  ASSERT_NE(title, std::string::npos);
+  const size_t box = svg.rfind("<rect", title);
+  ASSERT_EQ(std::sscanf(svg.c_str() + box, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\"", &x, &y, &width), 3);
+  EXPECT_NEAR(end, x + width, 0.2);
+  EXPECT_NEAR(top, y, 0.2) << "not below the box, which would hide its head";
+}
+
+TEST(Draw, SaysThatItLeavesArrowsOut) {
+  const Built b = built(Collective::kAlltoall, "linear", 32, 1);
+  const std::string svg = coll::draw(b.schedules, *blocks_of(32, 1), b.times, "many");
+  EXPECT_NE(svg.find("The arrows of 992 messages are left out"), std::string::npos);
+  EXPECT_EQ(svg.find("marker-end"), std::string::npos);
 }
 
 }  // namespace
