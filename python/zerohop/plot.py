@@ -35,6 +35,7 @@ HOST_NAMES = {"impi": "Intel MPI", "mpich": "MPICH", "openmpi": "Open MPI"}
 BUFFERS = {"malloc": "malloc", "static": "static arrays", "alloc_mem": "MPI_Alloc_mem"}
 MODEL_COLOURS = {"log3P": "#b79a20", "2log{2,3}P": "#4c78a8", "mlog_nP": "#54a24b", "mlog_nP+links": "#9467bd"}
 MEASURED = "#d1493f"
+MOST = 3  # times the best peer's time; what is above stands at the edge, with its number
 MIN_ROUNDS = 4  # a panel of fewer says nothing
 COLUMNS = 3
 
@@ -61,15 +62,20 @@ def latency_panels(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
 
 def draw_latencies(axes: plt.Axes, title: str, rows: list[dict]) -> None:
     best = [row["peers"][row["best_peer"]]["median"] for row in rows]
-    for host in sorted({host for row in rows for host in row["peers"]}):
+    for n, host in enumerate(sorted({host for row in rows for host in row["peers"]})):
         points = [(i, row["peers"][host]["median"] / best[i]) for i, row in enumerate(rows) if host in row["peers"]]
         label, colour = HOST_NAMES.get(host, host), HOST_COLOURS.get(host)
-        axes.plot(*zip(*points, strict=True), marker="o", ms=4, lw=1.2, color=colour, label=label)
+        (line,) = axes.plot(*zip(*points, strict=True), marker="o", ms=4, lw=1.2, color=colour, label=label)
+        for i, ratio in points:
+            if ratio > MOST:
+                axes.plot(i, MOST, marker="^", ms=6, color=line.get_color(), clip_on=False)
+                below = {"textcoords": "offset points", "xytext": (0, -10 - 8 * n), "ha": "center", "fontsize": 7}
+                axes.annotate(f"{ratio:.3g}", (i, MOST), color=line.get_color(), **below)
     draw_measured(axes, range(len(rows)), [row["to_best_peer"] for row in rows], ms=5, lw=2.2, label="zerohop")
     axes.axhline(1, color="#888888", lw=0.8, ls=":")
     axes.set_xticks(range(len(rows)), [size(row["size"]) for row in rows])
     axes.set_xlabel("bytes in a message")
-    axes.set_ylim(0, 3)
+    axes.set_ylim(0, MOST)
     axes.set_title(title, fontsize=10)
     for i, row in enumerate(rows):
         axes.annotate(f"{row['zerohop']['median']:.3g}", (i, row["to_best_peer"]["median"]), textcoords="offset points",
@@ -77,13 +83,16 @@ def draw_latencies(axes: plt.Axes, title: str, rows: list[dict]) -> None:
 
 
 def latency_figure(panels: dict[tuple[str, str], list[dict]]) -> plt.Figure:
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels) + 1, 3.6), sharey=True, squeeze=False)
     for place, ((placement, buffers), rows) in zip(axes[0], panels.items(), strict=True):
         draw_latencies(place, f"{placement}, {BUFFERS.get(buffers, buffers)}", rows)
     axes[0][0].set_ylabel("one-way time / best peer's")
-    axes[0][-1].legend(fontsize=8, loc="upper right")
-    figure.text(0.01, 0.005, "red figures: zerohop, microseconds; bars: 95 % of the median paired ratio", fontsize=7)
+    axes[0][-1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.text(
+        0.01, 0.005, "red figures: zerohop, microseconds; bars: 95 % of the median paired ratio; ▲: above", fontsize=7
+    )
     figure.tight_layout(rect=(0, 0.02, 1, 1))
+    plt.rcParams["savefig.bbox"] = "tight"  # with the legend
     return figure
 
 
@@ -155,6 +164,7 @@ def choice_figure(document: dict) -> plt.Figure:
                 axes.text((start + end) / 2, y, entry["algorithm"], ha="center", va="center", fontsize=7)
     axes.set_yticks(range(len(collectives)), [c["collective"] for c in collectives])
     axes.set_xticks(range(3, 23, 3), ["8", "64", "512", "4K", "32K", "256K", "2M"])
+    axes.set_xlabel("bytes of the vector, or of one rank's piece")
     where = f"{table['ranks']} ranks on {table['nodes']} nodes, {document['profile']['name']}"
     axes.set_title(f"Fastest by {document['model']}: {where}", fontsize=9)
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[n]) for n in names], names, fontsize=6, ncols=2,

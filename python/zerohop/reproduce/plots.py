@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 
 from zerohop.reproduce.show import interval, x_text
 
 COLOURS = ("#555555", "#4c78a8", "#d1493f", "#54a24b", "#b79a20", "#9467bd", "#e377c2")
 MARKERS = "os^Dvx+"  # as many as there are colours
+LINES = ("-", "--", "-.", ":")  # series that are equal are all seen
 COLUMNS = 2
 WANTED = "plots need matplotlib: python3 -m pip install matplotlib; tables come without"
 
@@ -52,14 +54,15 @@ def draw(axes, panel: dict, order: list[str]) -> None:
             width = 0.8 / len(names)
             axes.bar([p - 0.4 + width * (n + 0.5) for p in at], mids, width, yerr=bars, label=name, color=colour)
         else:
-            axes.errorbar(at, mids, yerr=bars, label=name, color=colour, marker=MARKERS[style], ms=4, lw=1.2, capsize=2)
+            how = {"marker": MARKERS[style], "ls": LINES[style % len(LINES)], "mfc": "none", "ms": 4 + style}
+            axes.errorbar(at, mids, yerr=bars, label=name, color=colour, lw=1.2, capsize=2, **how)
     axes.set_xticks(range(len(xs)), [x_text(x, panel["x"]) for x in xs])
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel["y"])
     values = [i["median"] for points in panel["series"].values() for _, i in points]
     if values and min(values) > 0 and max(values) > 20 * min(values):
         axes.set_yscale("log")
-    axes.set_title(panel["title"], fontsize=9)
+    axes.set_title(textwrap.fill(panel["title"], 62), fontsize=9)
     axes.legend(fontsize=7)
 
 

@@ -3,6 +3,7 @@
 Usage: check_bench_cli.py <zerohop>
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -119,6 +120,18 @@ class Bench(unittest.TestCase):
         rounds = [x["round"] for x in all_]
         self.assertEqual((rounds[5], rounds[4]), (rounds[0], rounds[3]), "3 s away, the other one 10 s")
         self.assertEqual(len({rounds[0], rounds[3], rounds[2]}), 3, "none is left for the third")
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "no matplotlib")
+    def test_a_picture_says_what_lies_above_it(self):
+        rows, svg = self.folder / "rows.json", self.folder / "rows.svg"
+        times = {"median": 1, "low": 1, "high": 1}
+        row = {"bench": "latency", "metric": "time_us", "rounds": 6, "best_peer": "impi", "placement": "near",
+               "size": 8, "buffers": "malloc", "peers": {"impi": times, "mpich": times | {"median": 7.25}},
+               "zerohop": times, "to_best_peer": times}  # fmt: skip
+        rows.write_text(json.dumps({"rows": [row]}))
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "python")}
+        subprocess.run([sys.executable, "-m", "zerohop.plot", str(rows), str(svg)], env=env, check=True)
+        self.assertIn(">7.25<", svg.read_text())
 
     def test_shapes_are_rows_that_models_are_compared_with(self):
         out = self.folder / "shapes.json"
