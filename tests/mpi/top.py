@@ -179,7 +179,7 @@ def screens(host) -> None:
                 tmux(name, "send-keys", "-t", "top", key)
                 shows(wanted)
             tmux(name, "resize-window", "-t", "top", "-x", "200", "-y", "30")
-            shows("communicator", "memory")
+            shows("tag  communicator", "memory")
             tmux(name, "send-keys", "-t", "top", "q")
             shows("before", "ended 0")
             tmux(name, "send-keys", "-t", "top", f"clear; {command}", "Enter")

@@ -107,7 +107,7 @@ const char* color_of(const RankLook& r, const Verdict& verdict, uint64_t now_ns)
   return waits(r) && doing_for_ns(r, now_ns) > kLongNs ? kYellow : "";
 }
 
-/// Heads and rows; a row is a rank's in that order.
+/// What there is no room for, in a line; then heads and rows, a row is a rank's in that order.
 std::vector<std::string> table(const std::vector<Column>& all, const std::vector<const RankLook*>& ranks, size_t room) {
   struct Drawn {
     size_t width;
@@ -129,10 +129,14 @@ std::vector<std::string> table(const std::vector<Column>& all, const std::vector
   std::stable_sort(by_weight.begin(), by_weight.end(),
                    [&](size_t a, size_t b) { return all[a].weight < all[b].weight; });
   std::vector<size_t> chosen;
+  std::string left_out;
   size_t used = 0;
   for (const size_t i : by_weight) {
     const size_t more = drawn[i].width + (chosen.empty() ? 0 : 2);
-    if (used + more > room) continue;
+    if (used + more > room) {
+      left_out += std::string(left_out.empty() ? "no room for " : ", ") + all[i].head;
+      continue;
+    }
     used += more;
     chosen.push_back(i);
   }
@@ -145,6 +149,7 @@ std::vector<std::string> table(const std::vector<Column>& all, const std::vector
       lines[row] += (i == chosen.front() ? "" : "  ") + (drawn[i].left ? cell + blanks : blanks + cell);
     }
   }
+  lines.insert(lines.begin(), cut(left_out, room));
   return lines;
 }
 
@@ -221,10 +226,9 @@ std::vector<std::string> draw(const JobLook& before, const JobLook& now, const V
   const std::vector<const RankLook*> ranks = sorted(before, now, view.sort);
   std::vector<std::string> rows = table(columns_of_ranks(before, now), ranks, view.columns);
   for (size_t i = 0; view.colors && i < rows.size(); ++i) {
-    const char* color = i == 0 ? kBold : color_of(*ranks[i - 1], verdict, now.seen_ns);
+    const char* color = i < 2 ? (i == 0 ? "" : kBold) : color_of(*ranks[i - 2], verdict, now.seen_ns);
     if (*color != '\0') rows[i] = color + rows[i] + kPlain;
   }
-  lines.emplace_back();
   lines.insert(lines.end(), rows.begin(), rows.end());
   if (view.lines > 1 && lines.size() > view.lines) {
     const size_t hidden = lines.size() - view.lines + 1;

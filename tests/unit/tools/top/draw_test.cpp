@@ -59,7 +59,7 @@ TEST(TopDraw, WhatWeighsMostComesFirst) {
             "job 4711, 5 ranks here: app\n"
             "1 computing, 1 in host, 2 waiting, 1 dead; 200 MB/s, 2.5 Kmessages/s\n"
             "1 is late, computing for 3.0 s: 0,2 wait for it\n"
-            "\n"
+            "no room for communicator, size, pid, unexpected, memory, inline, cma\n"
             "rank  state        for  call                  with  tag         messages   CPU\n"
             "   0  waiting     15 s  MPI_Recv              1       7                     0%\n"
             "   1  computing  3.0 s                                   40 KB/s 5.0 K/s  100%\n"
@@ -72,6 +72,7 @@ TEST(TopDraw, WhatWeighsMostComesFirst) {
   for (const char* head : {" pid", "unexpected", "memory", "inline", "cma", "3.0 MiB", "2 of 9"})
     EXPECT_NE(wide.find(head), std::string::npos) << head;
   EXPECT_EQ(wide.find("eager"), std::string::npos) << "nothing went that way";
+  EXPECT_EQ(wide.find("no room"), std::string::npos);
 }
 
 TEST(TopDraw, SortsAndCutsAndColors) {
