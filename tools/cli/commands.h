@@ -26,6 +26,9 @@ void add_reproduce_command(CLI::App& app);
 /// `report` and `compare`: of the files of ZEROHOP_STATS.
 void add_report_commands(CLI::App& app);
 
+/// `completion`, and the manual pages.
+void add_completion_command(CLI::App& app);
+
 /// What a subcommand's callback leaves behind for main(): the process's exit code.
 extern int exit_code;
 

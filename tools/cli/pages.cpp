@@ -1,0 +1,252 @@
+// The table of commands and options as manual pages and as completion for shells. What Python's commands take
+// (add_python_command) is not in the table.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "tools/cli/commands.h"
+#include "tools/cli/pages.h"
+
+namespace zh::tools {
+namespace {
+
+struct Entry {
+  std::vector<std::string> words;  ///< of a subcommand or option; none: positional
+  std::string value;               ///< "TEXT", "" if it takes none
+  std::string about;
+};
+
+/// One command: "zerohop bench p2p".
+struct Command {
+  std::string path;
+  const CLI::App* app;
+  std::vector<Entry> subcommands;
+  std::vector<Entry> options;
+  std::string positional;  ///< what may stand for its arguments, as far as that is known
+};
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+/// "a", "b" of "TEXT:{a,b}".
+std::string values_of(const Entry& entry) {
+  const size_t from = entry.value.find('{');
+  const size_t end = entry.value.rfind('}');
+  if (from == std::string::npos || end == std::string::npos) return "";
+  return replaced(entry.value.substr(from + 1, end - from - 1), ",", " ");
+}
+
+std::vector<Command> commands_of(const CLI::App& app, const std::string& path) {
+  Command here{path, &app, {}, {}, ""};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    Entry entry{{}, option->get_items_expected_max() != 0 ? option->get_type_name() : "", option->get_description()};
+    if (option->get_positional()) here.positional += values_of(entry);
+    for (const std::string& name : option->get_snames()) entry.words.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) entry.words.push_back("--" + name);
+    if (!entry.words.empty()) here.options.push_back(entry);
+  }
+  std::vector<Command> out = {here};
+  for (const CLI::App* inner : app.get_subcommands({})) {
+    if (inner->get_group().empty()) continue;
+    out[0].subcommands.push_back({{inner->get_name()}, "", inner->get_description()});
+    for (Command& command : commands_of(*inner, path + " " + inner->get_name())) out.push_back(std::move(command));
+  }
+  return out;
+}
+
+/// Its first sentence, for a line.
+std::string short_about(const Entry& entry) {
+  const std::string line = entry.about.substr(0, entry.about.find('\n'));
+  return line.substr(0, line.find(". "));
+}
+
+std::string joined(const std::vector<Entry>& entries) {
+  std::string out;
+  for (const Entry& entry : entries) {
+    for (const std::string& word : entry.words) out += (out.empty() ? "" : " ") + word;
+  }
+  return out;
+}
+
+// ---- manual pages: roff with the macros of man(7)
+
+std::string roff(const std::string& text) {
+  std::string out = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
+  out = replaced(replaced(out, "\n.", "\n\\&."), "\n'", "\n\\&'");
+  return !out.empty() && (out[0] == '.' || out[0] == '\'') ? "\\&" + out : out;
+}
+
+/// Paragraphs; lines that are indented stay as they are.
+std::string roff_of_text(const std::string& text) {
+  std::string out;
+  bool literal = false;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const bool indented = !line.empty() && line[0] == ' ';
+    if (indented != literal && !line.empty()) {
+      out += indented ? ".PP\n.nf\n" : ".fi\n.PP\n";
+      literal = indented;
+    }
+    const bool ends = line.empty() && !literal && end + 1 < text.size() && text[end + 1] != ' ';
+    out += line.empty() ? (ends ? ".PP\n" : "") : roff(line) + "\n";
+    at = end + 1;
+  }
+  return literal ? out + ".fi\n" : out;
+}
+
+std::string page_of(const Command& command) {
+  const std::string name = replaced(command.path, " ", "-");
+  std::string upper = name;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const Entry self{{}, "", command.app->get_description()};
+  const CLI::App* parent = command.app->get_parent();
+  std::string out = ".TH " + roff(upper) + " 1 \"\" \"zerohop " ZH_VERSION "\"\n.SH NAME\n" + roff(name) + " \\- " +
+                    roff(short_about(self)) + "\n.SH SYNOPSIS\n.B " + roff(command.path) + "\n[OPTIONS]";
+  if (!command.subcommands.empty()) out += " COMMAND";
+  for (const CLI::Option* option : command.app->get_options()) {
+    if (option->get_positional()) out += " [" + roff(option->get_name(true)) + "]";
+  }
+  if (command.app->get_prefix_command() && command.path == "zerohop run") out += " PROGRAM [ARGUMENTS...]";
+  out += "\n.SH DESCRIPTION\n" + roff_of_text(self.about);
+  const std::string footer = command.app->get_footer();
+  if (!footer.empty() && (parent == nullptr || footer != parent->get_footer())) out += roff_of_text("\n" + footer);
+  for (const auto& [title, entries] : {std::pair{"COMMANDS", &command.subcommands}, {"OPTIONS", &command.options}}) {
+    if (!entries->empty()) out += std::string(".SH ") + title + "\n";
+    for (const Entry& entry : *entries) {
+      out += ".TP\n\\fB" + roff(replaced(joined({entry}), " ", ", ")) + "\\fR";
+      if (!entry.value.empty()) out += " \\fI" + roff(entry.value) + "\\fR";
+      out += "\n" + roff(entry.about.empty() ? "\\&" : entry.about) + "\n";
+    }
+  }
+  out += ".SH SEE ALSO\n";
+  return out + (parent == nullptr ? "The guide in the folder share/doc/zerohop.\n" : "zerohop(1)\n");
+}
+
+// ---- completion
+
+/// What bash and zsh share: `path`, the command whose words come next.
+std::string path_in_shell(const std::vector<Command>& commands, const std::string& words) {
+  std::string known;
+  for (const Command& command : commands) {
+    if (command.app->get_parent() != nullptr) known += (known.empty() ? "" : "|") + ('"' + command.path + '"');
+  }
+  return "  local path=zerohop word\n  for word in " + words + "; do\n    case \"$path $word\" in\n      " + known +
+         ") path=\"$path $word\" ;;\n    esac\n  done\n";
+}
+
+std::string completion_of_bash(const std::vector<Command>& commands) {
+  std::string out = "# Completion of zerohop for bash: source <(zerohop completion bash)\n_zerohop() {\n" +
+                    path_in_shell(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") +
+                    "  local current=${COMP_WORDS[COMP_CWORD]} words= options=\n"
+                    "  case \"$path ${COMP_WORDS[COMP_CWORD-1]}\" in\n";
+  for (const Command& command : commands) {
+    for (const Entry& option : command.options) {
+      const std::string values = values_of(option);
+      if (values.empty()) continue;
+      out += "    \"" + command.path + " " + option.words.back() + "\")\n      COMPREPLY=($(compgen -W \"" + values +
+             "\" -- \"$current\"))\n      return\n      ;;\n";
+    }
+  }
+  out += "  esac\n  case $path in\n";
+  for (const Command& command : commands) {
+    out += "    \"" + command.path + "\") words=\"" + joined(command.subcommands) + command.positional +
+           "\" options=\"" + joined(command.options) + "\" ;;\n";
+  }
+  return out +
+         "  esac\n  [[ $current != -* ]] || words=$options\n  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "}\ncomplete -o bashdefault -o default -F _zerohop zerohop\n";
+}
+
+std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+
+std::string completion_of_zsh(const std::vector<Command>& commands) {
+  std::string out =
+      "#compdef zerohop\n# Completion of zerohop for zsh: source <(zerohop completion zsh)\n_zerohop() {\n" +
+      path_in_shell(commands, "${words[2,CURRENT-1]}") + "  local -a table\n  case $path in\n";
+  for (const Command& command : commands) {
+    out += "    \"" + command.path + "\")\n      table=(\n";
+    for (const auto* entries : {&command.subcommands, &command.options}) {
+      for (const Entry& entry : *entries) {
+        for (const std::string& word : entry.words) {
+          out += "        " + quoted(word + ":" + replaced(short_about(entry), ":", "\\:")) + "\n";
+        }
+      }
+    }
+    out += "      " + command.positional + ")\n      ;;\n";
+  }
+  return out +
+         "  esac\n  _describe zerohop table || _files\n}\n"
+         "if [ \"$funcstack[1]\" = _zerohop ]; then _zerohop \"$@\"; else compdef _zerohop zerohop; fi\n";
+}
+
+std::string completion_of_fish(const std::vector<Command>& commands) {
+  std::string out =
+      "# Completion of zerohop for fish: zerohop completion fish | source\nfunction __zerohop_path\n"
+      "  set -l path zerohop\n  for word in (commandline -opc)[2..-1]\n    switch \"$path $word\"\n      case";
+  for (const Command& command : commands) out += " " + quoted(command.path);
+  out += "\n        set path \"$path $word\"\n    end\n  end\n  test \"$path\" = \"$argv[1]\"\nend\n";
+  for (const Command& command : commands) {
+    const std::string start = "complete -c zerohop -n " + quoted("__zerohop_path " + quoted(command.path));
+    for (const Entry& entry : command.subcommands) {
+      out += start + " -f -a " + entry.words[0] + " -d " + quoted(short_about(entry)) + "\n";
+    }
+    if (!command.positional.empty()) out += start + " -f -a " + quoted(command.positional) + "\n";
+    for (const Entry& entry : command.options) {
+      out += start;
+      for (const std::string& word : entry.words)
+        out += word[1] == '-' ? " -l " + word.substr(2) : " -s " + word.substr(1);
+      const std::string values = values_of(entry);
+      if (!entry.value.empty()) out += values.empty() ? " -r" : " -x -a " + quoted(values);
+      out += " -d " + quoted(short_about(entry)) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion(const CLI::App& app, const std::string& shell) {
+  const std::vector<Command> commands = commands_of(app, app.get_name());
+  return shell == "bash"  ? completion_of_bash(commands)
+         : shell == "zsh" ? completion_of_zsh(commands)
+                          : completion_of_fish(commands);
+}
+
+std::vector<std::pair<std::string, std::string>> manual_pages(const CLI::App& app) {
+  std::vector<std::pair<std::string, std::string>> pages;
+  for (const Command& command : commands_of(app, app.get_name())) {
+    pages.emplace_back(replaced(command.path, " ", "-") + ".1", page_of(command));
+  }
+  return pages;
+}
+
+void add_completion_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("completion", "Completion for a shell, to be sourced: bash, zsh or fish.");
+  command->footer(
+      "  source <(zerohop completion bash)                                             this shell\n"
+      "  zerohop completion fish > ~/.config/fish/completions/zerohop.fish             every new one");
+  const auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([&app, shell] { std::fputs(completion(app, *shell).c_str(), stdout); });
+
+  // For who installs it.
+  CLI::App* manual = app.add_subcommand("manual", "Write the manual pages into a folder.")->group("");
+  const auto folder = std::make_shared<std::string>();
+  manual->add_option("folder", *folder)->required();
+  manual->callback([&app, folder] {
+    std::error_code failed;
+    std::filesystem::create_directories(*folder, failed);
+    for (const auto& [name, text] : manual_pages(app)) {
+      if (!write_file(*folder + "/" + name, text, "manual")) exit_code = 1;
+    }
+  });
+}
+
+}  // namespace zh::tools
