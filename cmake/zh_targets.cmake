@@ -130,6 +130,9 @@ function(zh_command folder)
   add_executable(zerohop_tools ${path}/cli/tools_main.cpp)
   set_target_properties(zerohop_tools PROPERTIES OUTPUT_NAME zerohop-tools)
   target_link_libraries(zerohop_tools PRIVATE zh_${folder})
+  string(REPLACE GNU GCC compiler "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  set_source_files_properties(${path}/cli/command_line.cpp PROPERTIES COMPILE_DEFINITIONS
+    "ZH_COMPILER=\"${compiler}\";ZH_HWLOC=\"${ZH_HWLOC_WORDS}\"")
   foreach(target zh_command zh_${folder})
     # Half of a first build is these files; what a command measures with lies in src/.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -59,15 +59,15 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 48_556,
-    "lines of tools": 12_045,
-    "lines of tests": 61_797,
+    "lines of tools": 12_340,
+    "lines of tests": 62_090,
     "lines of bench": 6_165,
-    "lines of dev": 4_250,
+    "lines of dev": 4_253,
     "lines of kernel": 1_466,
     "lines of python": 6_118,
-    "words of pages": 40_040,
+    "words of pages": 40_960,
     "variables": 13,
-    "leaf commands": 16,
+    "leaf commands": 18,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|add_python_command\(\S+ |\bb\.name = )"(?!bench|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """An installed copy, moved to another folder, does what the built one does.
 
-    tests/install.py [--pip]
+    tests/install.py [--pip | --wheel]
 
 `make install` into an empty root, which is moved to a folder with a blank in its name. There a job under MPICH is
 served, also from a folder with a colon, and in a root that holds nothing but libc and the host; `zerohop bench p2p`
-runs with the launcher of each host in PATH; and a C program finds
-the engine's header and library by pkg-config and by CMake's package. --pip: the same of what pip has installed
-into an environment. Closing line: `N passed, N failed, N skipped`.
+runs with the launcher of each host in PATH; and a C program finds the engine's header and library by pkg-config and by
+CMake's package. --pip: the same of what pip has made of the checkout and installed into an environment; --wheel: of the
+wheel of dev/package. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -83,23 +83,50 @@ def made(folder: Path) -> Path:
     return moved
 
 
-def installed_by_pip(folder: Path) -> Path:
-    """An environment into which pip has installed the checkout, moved."""
-    options = ("--no-deps", "--disable-pip-version-check", "-q")
+def made_by_pip(folder: Path) -> Path:
     # The backend of dev/setup, so that nothing is fetched.
-    run(TOOLS, "-m", "pip", "wheel", *options, "--no-build-isolation", "-w", folder, ROOT, timeout_s=1700)
+    command = (TOOLS, "-m", "pip", "wheel", "--no-deps", "--disable-pip-version-check", "-q", "--no-build-isolation")
+    run(*command, "-w", folder, ROOT, timeout_s=1700)
     (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def packed() -> Path:
+    run(ROOT / "dev" / "package", "wheel")
+    (wheel,) = (ROOT / "build" / "packages").glob("zerohop-*-manylinux_2_28_*.whl")
+    return wheel
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if not path.is_dir()}
+
+
+def in_environment(folder: Path, wheel: Path) -> Path:
+    """An environment into which pip has installed the wheel, moved."""
     environment, moved = folder / "environment", folder / "else where"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
-    run(TOOLS, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, "--no-index", wheel)
+    pip = (TOOLS, "-m", "pip", "--disable-pip-version-check", "-q", "--python", environment / "bin" / "python")
+    install = (*pip, "install", "--no-deps", "--no-index", wheel)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "other").touch()  # else pip takes the emptied folder with it
+    before = files_of(environment)
+    run(*install)
+    run(*pip, "uninstall", "-y", "zerohop")
+    if left := files_of(environment) - before:
+        raise Wrong(f"uninstalled, it leaves {sorted(left)[:3]}")
+    run(*install)
     said = run(
         environment / "bin" / "python", "-c", "import zerohop, importlib.metadata as m; print(m.version('zerohop'))"
     )
-    command = run(environment / "bin" / "zerohop", "--version", cwd=folder)
-    if said.strip() != command.split()[-1]:
-        raise Wrong(f"the package says {said}, the command {command}")
+    if said.strip() != version_of(environment):
+        raise Wrong(f"the package says {said}, the command {version_of(environment)}")
     shutil.move(environment, moved)
     return moved
+
+
+def version_of(tree: Path) -> str:
+    """The first line of `zerohop --version` has it."""
+    return run(tree / "bin" / "zerohop", "--version").splitlines()[0].split()[-1]
 
 
 def program_of(folder: Path, host: mpi_hosts.Host) -> Path:
@@ -193,7 +220,7 @@ def cmake_finds_the_engine(folder: Path, tree: Path) -> None:
     project = folder / "project"
     project.mkdir()
     (project / "user.c").write_text(ENGINE)
-    version = run(tree / "bin" / "zerohop", "--version").split()[-1]
+    version = version_of(tree)
     (project / "CMakeLists.txt").write_text(PROJECT.format(version=version))
     run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={tree}")
     run("cmake", "--build", project / "build")
@@ -213,12 +240,17 @@ CASES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What an installed copy does.")
-    parser.add_argument("--pip", action="store_true", help="install by pip instead of make")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--pip", action="store_true", help="install by pip instead of make")
+    how.add_argument("--wheel", action="store_true", help="install the wheel of dev/package")
     arguments = parser.parse_args()
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="zh-install-") as name:
         folder = Path(name)
-        tree = installed_by_pip(folder) if arguments.pip else made(folder)
+        if arguments.pip or arguments.wheel:
+            tree = in_environment(folder, made_by_pip(folder) if arguments.pip else packed())
+        else:
+            tree = made(folder)
         for case in CASES:
             try:
                 case(folder, tree)

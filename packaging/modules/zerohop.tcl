@@ -7,6 +7,7 @@ module-whatis "zerohop @VERSION@"
 set prefix /opt/zerohop/@VERSION@
 prepend-path PATH $prefix/bin
 prepend-path MANPATH $prefix/share/man
+append-path MANPATH ""
 prepend-path PKG_CONFIG_PATH $prefix/lib/pkgconfig
 prepend-path CMAKE_PREFIX_PATH $prefix
 # For all programs of a job without `zerohop run`:

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/options.h"
+#include "os/program.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/text.h"
 
@@ -47,6 +48,19 @@ constexpr const char* kDescription =
 constexpr const char* kFooter =
     "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
     "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
+
+/// Its first line is the version alone; then what this build is of.
+std::string version_text() {
+  std::string text = "zerohop " ZH_VERSION "\nbuilt by " ZH_COMPILER ", with " ZH_HWLOC "\nserves";
+  const std::string library = find_library();
+  if (library.empty()) return text + " nothing: libzerohop.so is not beside it";
+  const std::string stem = library.substr(0, library.rfind(".so"));
+  for (const auto& [module, abi] :
+       {std::pair{"mpich", "MPICH and Intel MPI"}, {"ompi", "Open MPI"}, {"abi", "the MPI-5 standard ABI"}}) {
+    if (os::readable(stem + "-" + module + ".so")) text += std::string(text.ends_with("serves") ? " " : ", ") + abi;
+  }
+  return text + " (" + library + ")";
+}
 
 }  // namespace
 
@@ -116,7 +130,7 @@ std::string shell_quoted(const std::vector<std::string>& words) {
 int command_main(int argc, const char* const* argv, std::initializer_list<AddCommand> commands) {
   CLI::App app{kDescription, "zerohop"};
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("zerohop ") + ZH_VERSION);
+  app.set_version_flag("--version", version_text);
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(28);

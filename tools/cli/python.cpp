@@ -36,8 +36,9 @@ int become_python(const std::string& module, const std::vector<std::string>& arg
   }
   std::vector<std::string> words = {"python3", "-m", "zerohop." + module, "--zerohop", os::own_folder() + "/zerohop"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::string path;
-  const Status found = os::find_program("python3", &path);
+  // An environment that is not active has its Python, and what it has installed for that, beside the command.
+  std::string path = os::own_folder() + "/python3";
+  const Status found = os::readable(path) ? kOk : os::find_program("python3", &path);
   const int error = found.ok() ? os::execute(path, words) : found.error();
   std::fprintf(stderr, "zerohop: python3: %s. This command needs it.\n", std::strerror(error));
   return kCannotRun;

@@ -43,7 +43,10 @@ class Cli(Case):
                 self.assertLessEqual(len(line), 80, (command, line))
 
     def test_version(self):
-        self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
+        self.assertRegex(
+            zerohop("--version").stdout,
+            r"^zerohop \d+\.\d+\.\d+\nbuilt by \S+ \d.*, with hwloc.*\nserves (MPICH|Open MPI|the MPI-5|nothing)",
+        )
 
     def test_unknown_words_are_named(self):
         cases = (
