@@ -114,7 +114,7 @@ def packages_of_the_system(folder: Path, made: Path | None) -> None:
 def builds_are_equal(folder: Path, _: Path | None) -> None:
     if run("git", "status", "--porcelain", "--untracked-files=no"):
         raise Skipped("the checkout has changes that are in no commit")
-    clone = folder / "a clone"
+    clone = folder / "clone"
     run("git", "clone", "-q", ROOT, clone)
     (clone / "build").mkdir()
     (clone / "build" / "env").symlink_to((ROOT / "build" / "env").resolve())

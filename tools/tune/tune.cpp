@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/options.h"
 #include "model/profiles.h"
+#include "os/program.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/text.h"
@@ -24,6 +26,7 @@ namespace zh::tools {
 namespace {
 
 struct TuneArguments {
+  bool all = false;
   bool renew = false;
   std::string profile;
   MeasureOptions measure;
@@ -125,6 +128,30 @@ void add_node_options(CLI::App* command, CLI::Option* profile, MeasureOptions* m
       ->needs(command->get_option("--between"));
 }
 
+/// The three commands that leave something for jobs, one after the other, as far as each goes well.
+int tune_all(TuneArguments* arguments) {
+  Options options;
+  options.read_environment(environ);
+  const std::string folder = tune::kept_folders(options).own;
+  if (folder.empty()) return refuse("tune", "no folder to save in: set ZEROHOP_CACHE");
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  const std::string costs = folder + "/costs.json";
+  fmt::print("1 of 3: what copies and messages cost (zerohop tune --json {})\n\n", costs);
+  std::fflush(stdout);
+  arguments->measure.json_path = costs;
+  if (const int code = measure_profile(arguments->measure); code != 0) return code;
+  fmt::print("\n2 of 3: algorithms by a model of these costs (zerohop tune --model {} --save)\n\n", costs);
+  arguments->choose.profile = costs;
+  arguments->choose.save = true;
+  if (const int code = choose_by_model(arguments->choose); code != 0) return code;
+  fmt::print("\n3 of 3: algorithms by measurement (zerohop bench algorithms --save)\n\n");
+  std::fflush(stdout);
+  const std::string program = os::own_folder() + "/zerohop";
+  return refuse("tune",
+                program + ": " + std::strerror(os::execute(program, {program, "bench", "algorithms", "--save"})));
+}
+
 void add_measure_options(CLI::App* command, MeasureOptions* measure) {
   CLI::Option* profile =
       command
@@ -200,11 +227,14 @@ void add_tune_command(CLI::App& app) {
       "the caches of this machine, as the paper's section 7 has it. --save keeps the table for jobs where no variable "
       "names an algorithm and `zerohop bench algorithms --save` measured nothing. It serves where a schedule does: "
       "several nodes, nonblocking and persistent calls of more than 512 bytes.\n\n"
+      "  zerohop tune --all                               all of it, on a quiet machine\n"
       "  zerohop tune --json here.json                    what messages cost here\n"
       "  zerohop tune --json cluster.json --between \"mpiexec -hosts a,b -ppn 1\"\n"
       "  zerohop tune --model here.json -r 8,16 --nodes 2 --save\n"
       "  zerohop tune --profile gigabit-like > mine.json  a profile to change; without a name what is built in\n"
       "  zerohop info --collective allreduce --size 1M    which algorithm is in force, and why");
+  CLI::Option* all = command->add_flag(
+      "--all", arguments->all, "Measure costs and algorithms, and keep all of it for jobs here; takes some minutes");
   command->add_flag("--renew", arguments->renew, "Forget what is kept: the next two jobs measure again");
   add_measure_options(command, &arguments->measure);
   add_model_options(command, &arguments->choose);
@@ -213,8 +243,11 @@ void add_tune_command(CLI::App& app) {
                              ->excludes(command->get_option("--json"))
                              ->excludes(command->get_option("--model"))
                              ->excludes(command->get_option("--renew"));
+  for (const char* other : {"--json", "--model", "--renew", "--profile"}) all->excludes(command->get_option(other));
   command->callback([arguments, profile] {
-    if (profile->count() > 0) {
+    if (arguments->all) {
+      exit_code = tune_all(arguments.get());
+    } else if (profile->count() > 0) {
       exit_code = show_profile(arguments->profile);
     } else if (!arguments->choose.profile.empty()) {
       exit_code = choose_by_model(arguments->choose);

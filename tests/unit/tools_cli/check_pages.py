@@ -1,4 +1,4 @@
-"""Checks completion and manual pages. Usage: check_pages.py <zerohop> <cc>"""
+"""Checks what the command tells of itself: version, completion, manual pages. Usage: check_pages.py <zerohop> <cc>"""
 
 import subprocess
 import tempfile
@@ -9,6 +9,12 @@ from cli import Case, zerohop
 
 
 class Pages(Case):
+    def test_version(self):
+        self.assertRegex(
+            zerohop("--version").stdout,
+            r"^zerohop \d+\.\d+\.\d+\nbuilt by \S+ \d.*, with hwloc.*\nserves (MPICH|Open MPI|the MPI-5|nothing)",
+        )
+
     def test_completion_of_bash(self):
         script = zerohop("completion", "bash").stdout + (
             'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _zerohop; echo "${COMPREPLY[@]}"'
