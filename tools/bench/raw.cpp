@@ -288,9 +288,9 @@ nlohmann::json to_json(const Report& report) {
                              {"size", 8},
                              {"us", quartiles_of(p.stream_ns).median / 1000}});
     }
-    const auto add = [&](uint64_t bytes, const std::vector<RawSeries>& list) {
+    const auto add = [&, place = name](uint64_t bytes, const std::vector<RawSeries>& list) {
       for (const RawSeries& s : list) {
-        nlohmann::json row = {{"placement", name},
+        nlohmann::json row = {{"placement", place},
                               {"buffers", is_mapped(s.shot.way) ? "mapped"
                                           : s.shot.once         ? "once"
                                                                 : "private"},
