@@ -83,6 +83,7 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
     std::string all;
     size_t fewest = kNotNear;
     for (const CLI::App* known : command->get_subcommands({})) {
+      if (known->get_group().empty()) continue;
       const size_t n = slips(unknown.front(), known->get_name());
       if (n < fewest) near = " did you mean " + known->get_name() + "?";
       fewest = std::min(fewest, n);

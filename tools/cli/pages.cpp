@@ -46,6 +46,7 @@ std::vector<Command> commands_of(const CLI::App& app, const std::string& path) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     Entry entry{{}, option->get_items_expected_max() != 0 ? option->get_type_name() : "", option->get_description()};
+    if (!option->get_default_str().empty()) entry.about += " (default: " + option->get_default_str() + ")";
     if (option->get_positional()) here.positional += values_of(entry);
     for (const std::string& name : option->get_snames()) entry.words.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) entry.words.push_back("--" + name);
@@ -62,8 +63,9 @@ std::vector<Command> commands_of(const CLI::App& app, const std::string& path) {
 
 /// Its first sentence, for a line.
 std::string short_about(const Entry& entry) {
-  const std::string line = entry.about.substr(0, entry.about.find('\n'));
-  return line.substr(0, line.find(". "));
+  const std::string paragraph = replaced(entry.about.substr(0, entry.about.find("\n\n")), "\n", " ");
+  const size_t end = paragraph.find(". ");
+  return end != std::string::npos ? paragraph.substr(0, end) : paragraph.substr(0, paragraph.find_last_not_of('.') + 1);
 }
 
 std::string joined(const std::vector<Entry>& entries) {
@@ -108,13 +110,18 @@ std::string page_of(const Command& command) {
   const Entry self{{}, "", command.app->get_description()};
   const CLI::App* parent = command.app->get_parent();
   std::string out = ".TH " + roff(upper) + " 1 \"\" \"zerohop " ZH_VERSION "\"\n.SH NAME\n" + roff(name) + " \\- " +
-                    roff(short_about(self)) + "\n.SH SYNOPSIS\n.B " + roff(command.path) + "\n[OPTIONS]";
+                    roff(short_about(self)) + "\n.SH SYNOPSIS\n.B " + roff(command.path) + "\n";
+  const bool in_python = command.app->get_prefix_command() && command.path != "zerohop run";
+  out += in_python ? "ARGUMENTS..." : "[OPTIONS]";
   if (!command.subcommands.empty()) out += " COMMAND";
   for (const CLI::Option* option : command.app->get_options()) {
-    if (option->get_positional()) out += " [" + roff(option->get_name(true)) + "]";
+    if (!option->get_positional()) continue;
+    const std::string word = roff(option->get_name(true));
+    out += option->get_required() ? " " + word : " [" + word + "]";
   }
-  if (command.app->get_prefix_command() && command.path == "zerohop run") out += " PROGRAM [ARGUMENTS...]";
+  if (command.path == "zerohop run") out += " PROGRAM [ARGUMENTS...]";
   out += "\n.SH DESCRIPTION\n" + roff_of_text(self.about);
+  if (in_python) out += ".PP\n`" + roff(command.path) + " \\-\\-help` tells its arguments.\n";
   const std::string footer = command.app->get_footer();
   if (!footer.empty() && (parent == nullptr || footer != parent->get_footer())) out += roff_of_text("\n" + footer);
   for (const auto& [title, entries] : {std::pair{"COMMANDS", &command.subcommands}, {"OPTIONS", &command.options}}) {
@@ -126,35 +133,46 @@ std::string page_of(const Command& command) {
     }
   }
   out += ".SH SEE ALSO\n";
-  return out + (parent == nullptr ? "The guide in the folder share/doc/zerohop.\n" : "zerohop(1)\n");
+  return out +
+         (parent == nullptr ? "The guide: docs/user/guide.md in the folder share/doc/zerohop.\n" : "zerohop(1)\n");
 }
 
 // ---- completion
 
-/// What bash and zsh share: `path`, the command whose words come next.
-std::string path_in_shell(const std::vector<Command>& commands, const std::string& words) {
+/// What bash and zsh share: `at`, the command whose words come next. (`path` is PATH in zsh.)
+std::string command_in_shell(const std::vector<Command>& commands, const std::string& words) {
   std::string known;
   for (const Command& command : commands) {
     if (command.app->get_parent() != nullptr) known += (known.empty() ? "" : "|") + ('"' + command.path + '"');
   }
-  return "  local path=zerohop word\n  for word in " + words + "; do\n    case \"$path $word\" in\n      " + known +
-         ") path=\"$path $word\" ;;\n    esac\n  done\n";
+  return "  local at=zerohop word\n  for word in " + words + "; do\n    case \"$at $word\" in\n      " + known +
+         ") at=\"$at $word\" ;;\n    esac\n  done\n";
 }
 
-std::string completion_of_bash(const std::vector<Command>& commands) {
-  std::string out = "# Completion of zerohop for bash: source <(zerohop completion bash)\n_zerohop() {\n" +
-                    path_in_shell(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") +
-                    "  local current=${COMP_WORDS[COMP_CWORD]} words= options=\n"
-                    "  case \"$path ${COMP_WORDS[COMP_CWORD-1]}\" in\n";
+/// ... and the values of an option that was the word before.
+std::string values_in_shell(const std::vector<Command>& commands, const std::string& before, const std::string& offer,
+                            const std::string& end) {
+  std::string out = "  case \"$at " + before + "\" in\n";
   for (const Command& command : commands) {
     for (const Entry& option : command.options) {
       const std::string values = values_of(option);
       if (values.empty()) continue;
-      out += "    \"" + command.path + " " + option.words.back() + "\")\n      COMPREPLY=($(compgen -W \"" + values +
-             "\" -- \"$current\"))\n      return\n      ;;\n";
+      std::string either;
+      for (const std::string& word : option.words)
+        either += (either.empty() ? "\"" : "|\"") + command.path + " " + word + "\"";
+      out += "    " + either + ")\n  " + offer + values + end + "      ;;\n";
     }
   }
-  out += "  esac\n  case $path in\n";
+  return out + "  esac\n";
+}
+
+std::string completion_of_bash(const std::vector<Command>& commands) {
+  std::string out = "# Completion of zerohop for bash: source <(zerohop completion bash)\n_zerohop() {\n" +
+                    command_in_shell(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") +
+                    "  local current=${COMP_WORDS[COMP_CWORD]} words= options=\n" +
+                    values_in_shell(commands, "${COMP_WORDS[COMP_CWORD-1]}", "    COMPREPLY=($(compgen -W \"",
+                                    "\" -- \"$current\"))\n      return\n");
+  out += "  case $at in\n";
   for (const Command& command : commands) {
     out += "    \"" + command.path + "\") words=\"" + joined(command.subcommands) + command.positional +
            "\" options=\"" + joined(command.options) + "\" ;;\n";
@@ -166,23 +184,30 @@ std::string completion_of_bash(const std::vector<Command>& commands) {
 
 std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
+std::string table_of_zsh(const std::vector<Entry>& entries) {
+  std::string out = "(";
+  for (const Entry& entry : entries) {
+    for (const std::string& word : entry.words)
+      out += "\n          " + quoted(word + ":" + replaced(short_about(entry), ":", "\\:"));
+  }
+  return out + ")\n";
+}
+
 std::string completion_of_zsh(const std::vector<Command>& commands) {
   std::string out =
       "#compdef zerohop\n# Completion of zerohop for zsh: source <(zerohop completion zsh)\n_zerohop() {\n" +
-      path_in_shell(commands, "${words[2,CURRENT-1]}") + "  local -a table\n  case $path in\n";
+      command_in_shell(commands, "${words[2,CURRENT-1]}") + "  local -a table options values\n  case $at in\n";
   for (const Command& command : commands) {
-    out += "    \"" + command.path + "\")\n      table=(\n";
-    for (const auto* entries : {&command.subcommands, &command.options}) {
-      for (const Entry& entry : *entries) {
-        for (const std::string& word : entry.words) {
-          out += "        " + quoted(word + ":" + replaced(short_about(entry), ":", "\\:")) + "\n";
-        }
-      }
-    }
-    out += "      " + command.positional + ")\n      ;;\n";
+    out += "    \"" + command.path + "\")\n        table=" + table_of_zsh(command.subcommands) +
+           "        options=" + table_of_zsh(command.options) + "        values=(" + command.positional +
+           ")\n      ;;\n";
   }
+  out += "  esac\n" + values_in_shell(commands, "$words[CURRENT-1]", "    compadd -- ", "\n      return\n");
   return out +
-         "  esac\n  _describe zerohop table || _files\n}\n"
+         "  if [[ $words[CURRENT] == -* ]]; then _describe option options; return; fi\n"
+         "  (( $#values )) && compadd -- $values\n"
+         "  (( $#table )) && _describe command table\n"
+         "  (( $#values + $#table )) || _files\n}\n"
          "if [ \"$funcstack[1]\" = _zerohop ]; then _zerohop \"$@\"; else compdef _zerohop zerohop; fi\n";
 }
 

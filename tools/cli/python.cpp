@@ -33,12 +33,14 @@ int become_python(const std::string& module, const std::vector<std::string>& arg
   if (const std::string folder = package_folder(); !folder.empty()) {
     const char* before = std::getenv("PYTHONPATH");
     os::set_variable("PYTHONPATH", before != nullptr && *before != 0 ? folder + ":" + before : folder);
+    os::set_variable("PYTHONDONTWRITEBYTECODE", "1");  // a package of the system is not to grow
   }
-  std::vector<std::string> words = {"python3", "-m", "zerohop." + module, "--zerohop", os::own_folder() + "/zerohop"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   // An environment that is not active has its Python, and what it has installed for that, beside the command.
   std::string path = os::own_folder() + "/python3";
   const Status found = os::readable(path) ? kOk : os::find_program("python3", &path);
+  // By the first word Python finds its environment.
+  std::vector<std::string> words = {path, "-m", "zerohop." + module, "--zerohop", os::own_folder() + "/zerohop"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
   const int error = found.ok() ? os::execute(path, words) : found.error();
   std::fprintf(stderr, "zerohop: python3: %s. This command needs it.\n", std::strerror(error));
   return kCannotRun;

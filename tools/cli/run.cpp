@@ -169,6 +169,10 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
     return kUsage;
   }
+  if (command[0].starts_with('-')) {
+    run_says("no option of `zerohop run`: " + command[0] + " (`zerohop run --help` names them)");
+    return kUsage;
+  }
   std::string path;
   if (const Status s = os::find_program(command[0], &path); !s.ok()) {
     run_says(shell_quoted({command[0]}) + ": " +
@@ -198,7 +202,11 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     const char* preload = std::getenv("LD_PRELOAD");
     std::vector<std::string> words = command;
     words[0] = path;
-    std::printf("LD_PRELOAD=%s %s\n", shell_quoted({preload != nullptr ? preload : ""}).c_str(),
+    std::string set;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      if (std::string_view(*variable).starts_with("ZEROHOP_")) set += shell_quoted({*variable}) + " ";
+    }
+    std::printf("%sLD_PRELOAD=%s %s\n", set.c_str(), shell_quoted({preload != nullptr ? preload : ""}).c_str(),
                 shell_quoted(words).c_str());
     return 0;
   }

@@ -301,7 +301,8 @@ std::string price(const ScheduleArguments& a, Found* f) {
 int schedule(const ScheduleArguments& a) {
   const Collective collective = coll::collective_named(a.collective);
   if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
-    return refuse("schedule", "no collective '" + a.collective + "'; `zerohop schedule --list` names them");
+    return refuse("schedule", (a.collective.empty() ? "which collective?" : "no collective '" + a.collective + "';") +
+                                  std::string(" `zerohop schedule --list` names them"));
   }
   if (a.list) return list(a);
   if (a.ranks % a.nodes != 0)
@@ -377,7 +378,9 @@ void add_schedule_command(CLI::App& app) {
   command->add_option("-r,--ranks", a->ranks, "Ranks in all, a multiple of the nodes (default: 8 for each)")
       ->check(CLI::Range(1u, kMostScheduleRanks));
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
-      ->check(CLI::Range(0u, kMostScheduleRanks));
+      ->check(CLI::Range(0u, kMostScheduleRanks))
+      ->excludes(command->get_option("--nodes"))
+      ->excludes(command->get_option("--ranks"));
   command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
   command->add_flag("--team", a->team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes, and of one "

@@ -137,6 +137,7 @@ int tune_all(TuneArguments* arguments) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string costs = folder + "/costs.json";
+  if (const std::string wrong = wrong_output(costs); !wrong.empty()) return refuse("tune", wrong);
   fmt::print("1 of 3: what copies and messages cost (zerohop tune --json {})\n\n", costs);
   std::fflush(stdout);
   arguments->measure.json_path = costs;

@@ -8,7 +8,7 @@ from pathlib import Path
 from zerohop.report.text import amount
 from zerohop.reproduce import plots
 
-WANTED = "pictures need matplotlib: pip install zerohop[report]"
+WANTED = "pictures need matplotlib: pip install matplotlib, or apt install python3-matplotlib"
 MOST_BORDERS = 24  # more hide what lies between them
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999999", "#44bb99")
 

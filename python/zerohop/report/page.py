@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zerohop.report.text import shown
 
-WANTED = "a page needs plotly and jinja2: pip install zerohop[report]"
+WANTED = "a page needs plotly and jinja2: pip install plotly jinja2, or apt install python3-plotly python3-jinja2"
 
 
 def missing() -> bool:

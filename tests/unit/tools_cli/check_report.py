@@ -301,7 +301,7 @@ class Shown(InFolder):
         r = self.run_it("report", name)
         self.assertIn("MPI took", r.stdout)
         self.assertEqual((r.returncode, (self.folder / "s.html").exists()), (0, True) if HAS_PAGES else (1, False))
-        self.assertIn("the page is s.html" if HAS_PAGES else "pip install zerohop[report]", r.stderr)
+        self.assertIn("the page is s.html" if HAS_PAGES else "pip install plotly jinja2", r.stderr)
         r = self.run_it("report", name, "-o", "/dev/null/x.html")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
 
