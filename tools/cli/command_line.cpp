@@ -78,7 +78,7 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = deepest(&app);
   std::string what = error.what();
   const std::vector<std::string> unknown = app.remaining(true);
-  if (lacks_command(app)) {
+  if (lacks_command(app) && !unknown.front().starts_with('-')) {
     std::string near;
     std::string all;
     size_t fewest = kNotNear;
@@ -90,7 +90,8 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
       all += " " + known->get_name();
     }
     what = "there is no command " + shell_quoted({unknown.front()}) + ";" + near + " there are:" + all;
-  } else if (!unknown.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+  } else if (!unknown.empty() &&
+             (lacks_command(app) || error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))) {
     what = "not expected: " + shell_quoted(unknown);
   }
   return path_of(command) + ": " + what + "\n`" + path_of(command) + " --help` tells more.\n";

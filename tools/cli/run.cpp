@@ -17,6 +17,7 @@
 #include "os/program.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
 #include "tools/cli/preload.h"
 
 namespace zh::tools {
@@ -143,6 +144,10 @@ bool ask_for_files(const RunArguments& arguments, Options* options) {
     why = "the page would be in the file of --trace: " + arguments.trace;
   } else if (arguments.trace.find_first_of(",;") != std::string::npos) {
     why = "--trace: a setting cannot hold a , or ; of a name: " + arguments.trace;
+  }
+  // Rank 0 writes both, on its machine.
+  for (const std::string& out : {arguments.report, arguments.trace}) {
+    if (why.empty() && !out.empty() && launched_rank() == 0) why = wrong_output(out);
   }
   if (!why.empty()) run_says(why);
   return why.empty() && options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -50,7 +52,9 @@ bool examine_run(const std::string& path, std::vector<Check>* checks, nlohmann::
   std::string problem;
   const nlohmann::json document = read_json(path, &problem);
   if (!problem.empty()) {
-    std::fprintf(stderr, "zerohop doctor: %s: %s\n", path.c_str(), problem.c_str());
+    const bool missing = problem == std::strerror(ENOENT);
+    std::fprintf(stderr, "zerohop doctor: %s: %s%s\n", path.c_str(), problem.c_str(),
+                 missing ? " (a job that zerohop did not serve writes none)" : "");
     return false;
   }
   RunStats run;

@@ -50,6 +50,7 @@ class Cli(Case):
             (["bench", "xyz", "--help"], "there is no command xyz; there are: p2p coll"),
             (["tune", "a", "b c"], "not expected: a 'b c'"),
             (["info", "--nope"], "not expected: --nope"),
+            (["--nope"], "not expected: --nope"),
             (["bench"], "A subcommand is required"),
         )
         self.refused(cases)
@@ -83,7 +84,7 @@ class Cli(Case):
             self.run_("--trace", f"{folder}/old.json", *words)
             self.assertFalse(Path(folder, "old.json").exists(), "who leaves none leaves no older one")
         for wrong in (("-o", "STATS=./t.json", "--trace", "t.json"), ("--trace", "t.html", "--report", "t.html"),
-                      ("--trace", "a,b.json")):  # fmt: skip
+                      ("--trace", "a,b.json"), ("--report", "/nodir/x.html"), ("--hlp",)):  # fmt: skip
             self.assertEqual(self.run_(*wrong, "true").returncode, 2, wrong)
         r = self.run_("-o", "STATS=s-%r.json", "--report", "job.html", "true")
         self.assertEqual(r.returncode, 2)
