@@ -145,10 +145,6 @@ bool ask_for_files(const RunArguments& arguments, Options* options) {
   } else if (arguments.trace.find_first_of(",;") != std::string::npos) {
     why = "--trace: a setting cannot hold a , or ; of a name: " + arguments.trace;
   }
-  // Rank 0 writes both, on its machine.
-  for (const std::string& out : {arguments.report, arguments.trace}) {
-    if (why.empty() && !out.empty() && launched_rank() == 0) why = wrong_output(out);
-  }
   if (!why.empty()) run_says(why);
   return why.empty() && options->set("ZEROHOP_STATS", file, Source::kCommandLine).ok() &&
          options->set("stats_time", "1", Source::kCommandLine).ok() &&
@@ -158,6 +154,10 @@ bool ask_for_files(const RunArguments& arguments, Options* options) {
 /// The page is made when rank 0 has ended, which writes the statistics before.
 void start_reporter(const std::string& page, const std::string& statistics, const std::string& trace) {
   if (launched_rank() != 0) return;
+  if (const std::string wrong = wrong_output(page); !wrong.empty()) {
+    run_says("there will be no --report: " + wrong);
+    return;
+  }
   std::error_code ignored;
   const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(statistics, ignored));
   if (regular) std::filesystem::remove(statistics, ignored);  // an older job's

@@ -84,8 +84,10 @@ class Cli(Case):
             self.run_("--trace", f"{folder}/old.json", *words)
             self.assertFalse(Path(folder, "old.json").exists(), "who leaves none leaves no older one")
         for wrong in (("-o", "STATS=./t.json", "--trace", "t.json"), ("--trace", "t.html", "--report", "t.html"),
-                      ("--trace", "a,b.json"), ("--report", "/nodir/x.html"), ("--hlp",)):  # fmt: skip
+                      ("--trace", "a,b.json"), ("--hlp",)):  # fmt: skip
             self.assertEqual(self.run_(*wrong, "true").returncode, 2, wrong)
+        r = self.run_("-o", "STATS=/dev/null", "--report", "/nodir/x.html", "true")
+        self.assertEqual((r.returncode, "no --report: no folder /nodir" in r.stderr), (0, True), "others wait")
         r = self.run_("-o", "STATS=s-%r.json", "--report", "job.html", "true")
         self.assertEqual(r.returncode, 2)
         self.assertIn("without a %: s-%r.json", r.stderr)
