@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/pages.h"
 
@@ -182,13 +183,11 @@ std::string completion_of_bash(const std::vector<Command>& commands) {
          "}\ncomplete -o bashdefault -o default -F _zerohop zerohop\n";
 }
 
-std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
-
 std::string table_of_zsh(const std::vector<Entry>& entries) {
   std::string out = "(";
   for (const Entry& entry : entries) {
     for (const std::string& word : entry.words)
-      out += "\n          " + quoted(word + ":" + replaced(short_about(entry), ":", "\\:"));
+      out += "\n          " + shell_quoted({word + ":" + replaced(short_about(entry), ":", "\\:")});
   }
   return out + ")\n";
 }
@@ -215,21 +214,22 @@ std::string completion_of_fish(const std::vector<Command>& commands) {
   std::string out =
       "# Completion of zerohop for fish: zerohop completion fish | source\nfunction __zerohop_path\n"
       "  set -l path zerohop\n  for word in (commandline -opc)[2..-1]\n    switch \"$path $word\"\n      case";
-  for (const Command& command : commands) out += " " + quoted(command.path);
+  for (const Command& command : commands) out += " " + shell_quoted({command.path});
   out += "\n        set path \"$path $word\"\n    end\n  end\n  test \"$path\" = \"$argv[1]\"\nend\n";
   for (const Command& command : commands) {
-    const std::string start = "complete -c zerohop -n " + quoted("__zerohop_path " + quoted(command.path));
+    const std::string start =
+        "complete -c zerohop -n " + shell_quoted({"__zerohop_path " + shell_quoted({command.path})});
     for (const Entry& entry : command.subcommands) {
-      out += start + " -f -a " + entry.words[0] + " -d " + quoted(short_about(entry)) + "\n";
+      out += start + " -f -a " + entry.words[0] + " -d " + shell_quoted({short_about(entry)}) + "\n";
     }
-    if (!command.positional.empty()) out += start + " -f -a " + quoted(command.positional) + "\n";
+    if (!command.positional.empty()) out += start + " -f -a " + shell_quoted({command.positional}) + "\n";
     for (const Entry& entry : command.options) {
       out += start;
       for (const std::string& word : entry.words)
         out += word[1] == '-' ? " -l " + word.substr(2) : " -s " + word.substr(1);
       const std::string values = values_of(entry);
-      if (!entry.value.empty()) out += values.empty() ? " -r" : " -x -a " + quoted(values);
-      out += " -d " + quoted(short_about(entry)) + "\n";
+      if (!entry.value.empty()) out += values.empty() ? " -r" : " -x -a " + shell_quoted({values});
+      out += " -d " + shell_quoted({short_about(entry)}) + "\n";
     }
   }
   return out;
