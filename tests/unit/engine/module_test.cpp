@@ -25,6 +25,7 @@ class Module : public ::testing::TestWithParam<World> {
     StormConfig config = config_in(GetParam());
     config.single_copy_min = 64 << 10;
     config.module_use = node::ModuleUse::kFirst;
+    config.ablations.keep_copies = false;  // every message goes the module's way, however late its receiver looks
     if (GetParam() == World::kThreads) config.modules = &modules_;
     run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       if (config.modules == nullptr && r.node->module() == nullptr) GTEST_SKIP() << r.node->module_refusal();
