@@ -16,8 +16,9 @@ constexpr uint32_t kPaths = static_cast<uint32_t>(Path::kCount);
 constexpr const char* kPathNames[kPaths] = {"inline", "eager", "cells", "cma", "ko", "mapped", "self"};
 /// Size class i holds sizes in [2^(i-1), 2^i); class 0 is empty messages.
 constexpr uint32_t kSizeClasses = 44;
-constexpr uint32_t size_class(uint64_t bytes) {
-  const auto w = 63U - static_cast<uint32_t>(__builtin_clzll(2 * bytes + 1));  // one instruction, unlike bit_width()
+constexpr uint64_t size_class(uint64_t bytes) {
+  const uint64_t w =
+      63U ^ static_cast<uint32_t>(__builtin_clzll(2 * bytes + 1));  // one instruction, unlike bit_width()
   return w < kSizeClasses ? w : kSizeClasses - 1;
 }
 

@@ -138,10 +138,9 @@ void Matcher::free_entry(Ref ref) {
 
 // Needs the lock, as does what follows up to drain().
 inline void Matcher::take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender) {
-  Taken& taken = taken_[taken_count_++];
+  Taken& taken = *taken_end_++;
   taken.request = request;
   Queues::fill(&taken.message, slot, sender);
-  note_matched();
 }
 
 void Matcher::note_caught_up() {
@@ -149,23 +148,25 @@ void Matcher::note_caught_up() {
 }
 
 void Matcher::take_unexpected(Request* request, Ref ref) {
-  Taken& taken = taken_[taken_count_++];
+  Taken& taken = *taken_end_++;
   taken.request = request;
   queues_.message(ref)->copy_to(&taken.message);
   queues_.remove_unexpected(ref);
   free_entry(ref);
-  note_matched();
+  note_matched(channels_.part());
 }
 
 // `extra`: a receive outside the queue, posted last of all.
-inline Matcher::Placed Matcher::place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra) {
-  if (const PostedShm* p = queues_.take_posted(slot.context, slot.source, slot.tag); p != nullptr) {
+inline Matcher::Placed Matcher::place_own(PartShm& own, const shm::EnvelopeShm& slot, uint32_t sender, Request* extra) {
+  if (const PostedShm* p = queues_.take_posted(slot.context, pair_of(slot.source, slot.tag)); p != nullptr) {
     --queued_;
     take(requests_.at(p->request), slot, sender);
+    note_matched(own);
     return Placed::kDone;
   }
   if (extra != nullptr && wants(extra, slot)) {
     take(extra, slot, sender);
+    note_matched(own);
     return Placed::kLast;
   }
   return place_unexpected(slot, sender);
@@ -181,14 +182,15 @@ Matcher::Placed Matcher::place_unexpected(const shm::EnvelopeShm& slot, uint32_t
 }
 
 uint32_t Matcher::drain_own(uint32_t sender, Request* extra) {
-  const uint32_t budget = std::min(kDrainBudget, static_cast<uint32_t>(taken_.size()) - taken_count_);
+  const uint32_t budget = std::min(kDrainBudget, static_cast<uint32_t>(taken_.size() - taken().size()));
   shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
   const shm::EnvelopeShm* first = shm::EnvelopeConsumer(ring).published();
   if (first != nullptr && first->kind <= static_cast<uint8_t>(Kind::kTransfer)) {
     channels_.note_heard(sender, *first, ring);
   }
-  return drain_ring(channels_.part().in()[sender], budget, [&](const shm::EnvelopeShm& slot) {
-    const Placed placed = place_own(slot, sender, extra);
+  PartShm& own = channels_.part();
+  return drain_ring(own.in()[sender], budget, [&](const shm::EnvelopeShm& slot) {
+    const Placed placed = place_own(own, slot, sender, extra);
     if (placed != Placed::kNot) ZH_CRASH_POINT("drain: matched, not consumed");
     return placed;
   });
@@ -222,7 +224,7 @@ void Matcher::search(Request* r) {
       take_unexpected(r, ref);
     }
   }
-  if (taken_count_ == 0) drain_for(r);
+  if (taken().empty()) drain_for(r);
   // What was queued just now was compared with this receive first.
   r->arrivals_seen = q.arrivals.load_relaxed();
   unlock();
@@ -241,7 +243,7 @@ void Matcher::drain_for(Request* r) {
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t k = (next_source_ + i) % n;
     drain_own(open[k], r);
-    if (taken_count_ != 0 && taken_[taken_count_ - 1].request == r) {
+    if (!taken().empty() && taken().back().request == r) {
       next_source_ = (k + 1) % n;
       return;
     }

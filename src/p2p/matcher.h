@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/crash_point.h"
@@ -75,9 +76,8 @@ class Matcher {
   Ref unpack_matched(Ref ref, Taken* out);
 
   /// What the latest call has taken; clear it before the next one.
-  [[nodiscard]] uint32_t taken_count() const { return taken_count_; }
-  [[nodiscard]] const Taken& taken(uint32_t i) const { return taken_[i]; }
-  void clear_taken() { taken_count_ = 0; }
+  [[nodiscard]] std::span<const Taken> taken() const { return {taken_.data(), taken_end_}; }
+  void clear_taken() { taken_end_ = taken_.data(); }
 
   /// Receives are queued, or have been matched by another side.
   [[nodiscard]] bool holds_receives() const { return queued_ != 0; }
@@ -117,11 +117,11 @@ class Matcher {
   template <typename Place>
   uint32_t drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place);
   uint32_t drain_own(uint32_t sender, Request* extra);
-  [[gnu::always_inline]] Placed place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra);
+  [[gnu::always_inline]] Placed place_own(PartShm& own, const shm::EnvelopeShm& slot, uint32_t sender, Request* extra);
   [[gnu::always_inline]] void take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender);
   [[gnu::noinline]] void take_unexpected(Request* request, Ref ref);
-  void note_matched() {
-    if (channels_.part().state.skewed.load_relaxed() != 0) [[unlikely]]
+  void note_matched(const PartShm& own) {
+    if (own.state.skewed.load_relaxed() != 0) [[unlikely]]
       note_caught_up();
   }
   [[gnu::noinline]] void note_caught_up();
@@ -157,7 +157,7 @@ class Matcher {
   uint32_t next_source_ =
       0;  ///< of the open ones: where a receive from anywhere begins to look, so that no source starves
   std::vector<Taken> taken_;
-  uint32_t taken_count_ = 0;
+  Taken* taken_end_ = taken_.data();
   uint32_t queued_ = 0;                     ///< see holds_receives()
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
   os::PrivateRoom private_memory_;
@@ -169,27 +169,31 @@ template <typename Place>
 uint32_t Matcher::drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place) {
   auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), in.load_relaxed());
   shm::EnvelopeConsumer consumer(ring);
-  uint32_t moved = 0;
-  while (moved < budget) {
-    const shm::EnvelopeShm* slot = consumer.front();
+  uint32_t left = budget;
+  while (left != 0) {
+    const shm::EnvelopeShm* slot = consumer.published();
     if (slot == nullptr) break;
-    if (slot->kind == shm::kRingMoved) [[unlikely]] {
-      const Offset next = slot->far.where;
-      ZH_CRASH_POINT("drain: at the marker");
-      // A0 -> A1: the new ring is made.
-      in.store_release(next);
-      ring = at<shm::EnvelopeRingShm>(channels_.base(), next);
-      consumer = shm::EnvelopeConsumer(ring);
-      continue;
+    if (slot->kind >= shm::kFirstOwnKind) [[unlikely]] {
+      slot = consumer.front();
+      if (slot == nullptr) break;
+      if (slot->kind == shm::kRingMoved) {
+        const Offset next = slot->far.where;
+        ZH_CRASH_POINT("drain: at the marker");
+        // A0 -> A1: the new ring is made.
+        in.store_release(next);
+        ring = at<shm::EnvelopeRingShm>(channels_.base(), next);
+        consumer = shm::EnvelopeConsumer(ring);
+        continue;
+      }
     }
     const Placed placed = place(*slot);
     if (placed == Placed::kNot) break;
     consumer.read_ahead();
     consumer.consume(slot);
-    ++moved;
+    --left;
     if (placed == Placed::kLast) break;
   }
-  return moved;
+  return budget - left;
 }
 
 }  // namespace zh::p2p

@@ -26,10 +26,7 @@ void Queues::add_to_bin(Ref ref) {
   const uint32_t index = bin_of(klass, p->context, p->source, p->tag);
   p->bin = klass << 16 | index;
   p->order = shm_->next_order++;
-  BinShm& bin = shm_->posted[index];
-  p->link = {kNoRef, bin.tail};
-  (bin.tail != kNoRef ? posted(bin.tail)->link.next : bin.head) = ref;
-  bin.tail = ref;
+  append(&shm_->posted[index], ref, p);
   ++shm_->posted_count[klass];
 }
 
@@ -56,7 +53,7 @@ void Queues::unpost(Ref ref) {
   const PostedShm* p = posted(ref);
   const bool sorted = shm_->posted_sorted != 0;
   BinShm& bin = sorted ? shm_->posted[p->bin & 0xffff] : shm_->posted_list;
-  (p->link.prev != kNoRef ? posted(p->link.prev)->link.next : bin.head) = p->link.next;
+  (bin.head == ref ? bin.head : posted(p->link.prev)->link.next) = p->link.next;
   (p->link.next != kNoRef ? posted(p->link.next)->link.prev : bin.tail) = p->link.prev;
   const uint32_t left = shm_->posted_total.load_relaxed() - 1;
   shm_->posted_total.store_relaxed(left);
@@ -83,8 +80,12 @@ Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) {
   return kNoRef;
 }
 
-PostedShm* Queues::take_further(uint64_t context, int32_t source, int32_t tag) {
-  const Ref ref = match_posted(context, source, tag);
+bool Queues::wants_any(const PostedShm& p, uint64_t pair) {
+  return accepts(p.source, p.tag, source_of(pair), tag_of(pair));
+}
+
+PostedShm* Queues::take_further(uint64_t context, uint64_t pair) {
+  const Ref ref = match_posted(context, source_of(pair), tag_of(pair));
   if (ref == kNoRef) return nullptr;
   unpost(ref);
   return posted(ref);

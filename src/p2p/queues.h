@@ -25,6 +25,8 @@ namespace zh::p2p {
 using Ref = uint32_t;
 constexpr Ref kNoRef = 0;
 constexpr Ref kPrivateRef = 1U << 31;
+/// Of an entry in the segment.
+constexpr bool is_shared(Ref ref) { return static_cast<int32_t>(ref) > 0; }
 
 /// Envelope kinds.
 enum class Kind : uint8_t {
@@ -40,10 +42,18 @@ constexpr uint32_t class_of(int32_t source, int32_t tag) {
   return (source == kAnySource ? 2U : 0U) | (tag == kAnyTag ? 1U : 0U);
 }
 
+/// `prev` of a receive's queue counts behind its first entry only.
 struct LinkShm {
   Ref next;
   Ref prev;
 };
+
+/// A source and a tag, compared at once.
+constexpr uint64_t pair_of(int32_t source, int32_t tag) {
+  return uint64_t{static_cast<uint32_t>(tag)} << 32 | static_cast<uint32_t>(source);
+}
+constexpr int32_t source_of(uint64_t pair) { return static_cast<int32_t>(pair); }
+constexpr int32_t tag_of(uint64_t pair) { return static_cast<int32_t>(pair >> 32); }
 
 /// A posted receive.
 /// Writers: the owner (while unqueued); under the lock: who matches (message, transfer). Readers: under the lock.
@@ -106,6 +116,8 @@ constexpr uint64_t kMessageBytes = 320;
   return {m.source, m.tag, bytes < room ? bytes : room, bytes > room ? Code::kTruncated : Code::kOk, false};
 }
 
+/// Without a head a queue of receives has no tail either, whatever that says: so its first entry is taken out by one
+/// store.
 struct BinShm {
   Ref head;
   Ref tail;
@@ -172,26 +184,21 @@ class Queues {
   /// The same; `p` is where `ref` lies.
   [[gnu::always_inline]] void append(Ref ref, PostedShm* p) {
     QueuesShm& q = *shm_;
-    const Ref last = q.posted_list.tail;
-    p->link.next = kNoRef;
-    p->link.prev = last;
-    (last != kNoRef ? posted(last)->link.next : q.posted_list.head) = ref;
-    q.posted_list.tail = ref;
+    append(&q.posted_list, ref, p);
     q.posted_total.store_relaxed(q.posted_total.load_relaxed() + 1);
     ++q.next_order;
     ZH_CHECK_INVARIANT(broken_at_hand_over());
   }
   void unpost(Ref ref);
   /// The same of the earliest one that a message matches; null if none.
-  [[nodiscard, gnu::always_inline]] PostedShm* take_posted(uint64_t context, int32_t source, int32_t tag) {
-    BinShm& list = shm_->posted_list;
-    const Ref ref = list.head;
-    PostedShm* p = posted(ref);
-    if (ref == kNoRef || (ref & kPrivateRef) != 0 || !wants(*p, context, source, tag)) [[unlikely]]
-      return take_further(context, source, tag);
-    const Ref next = p->link.next;
-    list.head = next;
-    (next != kNoRef ? posted(next)->link.prev : list.tail) = kNoRef;
+  [[nodiscard, gnu::always_inline]] PostedShm* take_posted(uint64_t context, uint64_t pair) {
+    const Ref ref = shm_->posted_list.head;
+    if (!is_shared(ref)) [[unlikely]]
+      return take_further(context, pair);
+    auto* p = at<PostedShm>(base_, uint64_t{ref} * kLineBytes);
+    if (p->context != context || (pair_of(p->source, p->tag) != pair && !wants_any(*p, pair))) [[unlikely]]
+      return take_further(context, pair);
+    shm_->posted_list.head = p->link.next;
     shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() - 1);
     ZH_CHECK_INVARIANT(broken_at_hand_over());
     return p;
@@ -238,7 +245,18 @@ class Queues {
   static constexpr uint32_t kListed = kClasses - 1;  ///< of a message's links, that of the list
 
   [[gnu::noinline]] void post_sorted(Ref ref);
-  [[nodiscard, gnu::noinline]] PostedShm* take_further(uint64_t context, int32_t source, int32_t tag);
+  [[nodiscard]] PostedShm* take_further(uint64_t context, uint64_t pair);
+  [[nodiscard]] static bool wants_any(const PostedShm& p, uint64_t pair);
+  [[gnu::always_inline]] void append(BinShm* queue, Ref ref, PostedShm* p) {
+    p->link.next = kNoRef;
+    if (queue->head == kNoRef) {
+      queue->head = ref;
+    } else {
+      p->link.prev = queue->tail;
+      posted(queue->tail)->link.next = ref;
+    }
+    queue->tail = ref;
+  }
   void add_to_bin(Ref ref);
   void append(BinShm* bin, uint32_t klass, Ref ref) const;
   void take_out(BinShm* bin, uint32_t klass, const MessageShm& m) const;

@@ -54,7 +54,7 @@ const char* Queues::broken_receives(const BinShm& bin, uint32_t index, uint32_t*
   for (Ref ref = bin.head; ref != kNoRef; last = ref, ref = posted(ref)->link.next) {
     const PostedShm& p = *posted(ref);
     if ((*left)-- == 0) return "posted_count receives are queued in each class";
-    if (p.link.prev != last) return "a queued receive is linked both ways";
+    if (ref != bin.head && p.link.prev != last) return "a queued receive is linked both ways";
     if (const char* broken = p.broken_invariant(sorted); broken != nullptr) return broken;
     if (sorted && (p.bin & kBinMask) != index) return "a queued receive knows its bin";
     if (sorted && bin_of(p.bin >> 16, p.context, p.source, p.tag) != index) {
@@ -66,7 +66,7 @@ const char* Queues::broken_receives(const BinShm& bin, uint32_t index, uint32_t*
     order = p.order + 1;
     *private_entries += (ref & kPrivateRef) != 0 ? 1 : 0;
   }
-  return bin.tail != last ? "a queue of receives ends at its tail" : nullptr;
+  return bin.head != kNoRef && bin.tail != last ? "a queue of receives ends at its tail" : nullptr;
 }
 
 const char* Queues::broken_posted(uint32_t* private_entries) const {

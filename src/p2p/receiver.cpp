@@ -19,19 +19,19 @@ void Receiver::deliver(Request* r, const MessageShm& m) {
 }
 
 void Receiver::run_taken() {
-  const Matcher::Taken* taken = &matcher_.taken(0);
-  for (const Matcher::Taken* end = taken + matcher_.taken_count(); taken != end; ++taken) {
-    Request* r = taken->request;
-    const MessageShm& m = taken->message;
-    if (m.kind != Kind::kInline || r->buffer.layout != nullptr || channels_.watched()) [[unlikely]] {
+  const bool watched = channels_.watched();
+  Counters& counters = channels_.counters();
+  Requests& requests = requests_;
+  for (const auto& [r, m] : matcher_.taken()) {
+    if (m.kind != Kind::kInline || r->buffer.layout != nullptr || watched) [[unlikely]] {
       deliver(r, m);
       continue;
     }
     r->peer = static_cast<int32_t>(m.sender);
     r->result.source = m.source;
     r->result.tag = m.tag;
-    eager_.receive_short(m.payload, m.inline_bytes, r->buffer, &r->result);
-    requests_.complete(r);
+    Eager::receive_short(m.payload, m.inline_bytes, r->buffer, counters, &r->result);
+    requests.complete(r);
   }
   matcher_.clear_taken();
 }
@@ -155,7 +155,7 @@ Message* Receiver::improbe(const RecvArgs& args, Result* out) {
   Message* message = nullptr;
   if (matcher_.take_probed(args)) {
     message = new (std::nothrow) Message;
-    if (message != nullptr) matcher_.taken(0).message.copy_to(&message->entry);
+    if (message != nullptr) matcher_.taken().front().message.copy_to(&message->entry);
     matcher_.clear_taken();
   }
   if (message == nullptr) {

@@ -73,6 +73,8 @@ static_assert(2 * (24 + kHalfLinePayload) == kLineBytes && kInlineBytes <= UINT8
 constexpr uint8_t kRingMoved = 0xff;
 /// Kind of the envelope that fills a second half when the next message does not fit there. No consumer sees it.
 constexpr uint8_t kHalfSkipped = 0xfe;
+/// From here on kinds are the ring's own.
+constexpr uint8_t kFirstOwnKind = kHalfSkipped;
 
 /// Writers: producer (header, before the ring is named; slots), consumer (consumed, under the receiver's lock).
 /// Readers: both. Invariant: consumed <= produced <= consumed + 2 * capacity, in free-running positions, two for each
@@ -99,7 +101,7 @@ struct EnvelopeRingShm {
   }
   /// The position behind a published envelope.
   [[nodiscard]] static uint32_t behind(uint32_t position, const EnvelopeShm& envelope) {
-    return position + (position % 2 == 0 && envelope.followed == 0 ? 2 : 1);
+    return position + 2 - ((position | envelope.followed) & 1);
   }
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t capacity) {
     return sizeof(EnvelopeRingShm) + uint64_t{capacity} * sizeof(EnvelopeShm);
@@ -239,19 +241,16 @@ class EnvelopeConsumer {
       : ring_(ring), slots_(ring->slots()), mask_(ring->capacity - 1), pos_(ring->consumed.load_relaxed()) {}
 
   /// The oldest envelope, or null if there is none.
-  [[nodiscard, gnu::always_inline]] EnvelopeShm* front() {
+  [[nodiscard]] EnvelopeShm* front() {
     for (;;) {
-      EnvelopeShm* slot = slot_at(pos_);
-      // E0 -> E1: reads the envelope after its seq.
-      if (slot->seq.load_acquire() != pos_ + 1) return nullptr;
-      if (slot->kind != kHalfSkipped) [[likely]]
-        return slot;
+      EnvelopeShm* slot = published();
+      if (slot == nullptr || slot->kind != kHalfSkipped) return slot;
       consume(slot);
     }
   }
   /// Before the lock was taken nobody else has consumed what this one saw.
   [[nodiscard]] bool still_first() const { return ring_->consumed.load_relaxed() == pos_; }
-  /// The same where it takes no second look; without the lock a hint.
+  /// The same, or a half that was skipped before it; without the lock a hint.
   [[nodiscard, gnu::always_inline]] EnvelopeShm* published() const {
     EnvelopeShm* slot = slot_at(pos_);
     return slot->seq.load_acquire() == pos_ + 1 ? slot : nullptr;  // E0 -> E1: reads the envelope after its seq

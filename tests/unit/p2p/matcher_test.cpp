@@ -25,8 +25,7 @@ class MatcherRules : public Sides {
   /// The values taken since the latest call, and by which requests.
   std::vector<std::pair<Request*, int>> taken() {
     std::vector<std::pair<Request*, int>> all;
-    for (uint32_t i = 0; i < matcher().taken_count(); ++i) {
-      const Matcher::Taken& t = matcher().taken(i);
+    for (const Matcher::Taken& t : matcher().taken()) {
       all.emplace_back(t.request, 0);
       std::memcpy(&all.back().second, t.message.payload, sizeof(int));
     }
@@ -41,7 +40,7 @@ class MatcherRules : public Sides {
 TEST_F(MatcherRules, AReceiveGetsTheEarliestMessageThatFitsIt) {
   for (const auto& [tag, value] : {std::pair{1, 10}, {2, 20}, {1, 11}, {3, 30}}) sends().put(tag, value);
   receives().drain();
-  EXPECT_EQ(matcher().taken_count(), 0U);
+  EXPECT_EQ(matcher().taken().size(), 0U);
   Request* r = posted(0, 2);
   EXPECT_EQ(outcome_, Matcher::Posted::kFound);
   EXPECT_EQ(taken(), Expected({{r, 20}}));
@@ -70,7 +69,7 @@ TEST_F(MatcherRules, ContextsAndSourcesAreKeptApart) {
   posted(1, kAnyTag);  // of this rank itself
   sends().put(7, 1);
   receives().drain();
-  EXPECT_EQ(matcher().taken_count(), 0U);
+  EXPECT_EQ(matcher().taken().size(), 0U);
   sends().put(7, 2, kContext + 1);
   receives().drain();
   EXPECT_EQ(taken(), Expected({{other, 2}}));

@@ -193,10 +193,10 @@ TEST_F(QueuesInvariant, CountsAgree) {
 TEST_F(QueuesInvariant, PrivateEntriesAreTheOwners) {
   const Ref own = post(0, 0, kPrivateRef);
   EXPECT_STREQ(broken(), nullptr);
-  queues_.posted(own)->link.prev = own;
-  EXPECT_STREQ(broken(), "a queued receive is linked both ways");
+  queues_.posted(own)->message = own;
+  EXPECT_STREQ(broken(), "a queued receive has no message yet");
   EXPECT_STREQ(Queues(memory_[0].bytes, shm_.get(), nullptr).broken_invariant(), nullptr) << "others look away";
-  queues_.posted(own)->link.prev = kNoRef;
+  queues_.posted(own)->message = kNoRef;
   queues_.unpost(own);
   EXPECT_STREQ(broken(), nullptr);
   shm_->matched.store_relaxed(own);
