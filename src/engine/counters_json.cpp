@@ -239,6 +239,7 @@ void Rank::count_collective_message(uint64_t bytes) {
 void Rank::count_by_receiver() {
   Guard guard(*state_);
   state_->endpoint->count_by_receiver();
+  receives_short_ = false;
   state_->by_receiver = true;
 }
 

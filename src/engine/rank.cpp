@@ -53,7 +53,10 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     if (config.skew < 0 && node.oversubscribed()) endpoint.skew = 0;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
     rank->endpoint_ = rank->state_->endpoint.get();
-    if (status.ok()) rank->watch_memory();
+    if (status.ok()) {
+      rank->receives_short_ = rank->looks_first_ && !rank->endpoint_->watched();
+      rank->watch_memory();
+    }
   }
   if (Status s = rank->choose(world, status); !s.ok()) return s;
   *out = std::move(rank);
@@ -63,7 +66,8 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
 void Rank::enable_threads() {
   state_->threads = true;
   mutex_ = &state_->mutex;
-  looks_first_ = false;
+  looks_first_ = receives_short_ = false;
+  endpoint_->leave_short_receives();
   endpoint_->memory().lock_by(*mutex_);
 }
 

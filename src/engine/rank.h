@@ -104,11 +104,9 @@ class Rank {
     return mutex_ == nullptr && endpoint_->send_short(args);
   }
   [[nodiscard, gnu::always_inline]] bool recv_short(const RecvArgs& args, Result* out) {
-    return looks_first_ && endpoint_->recv_short<false>(args, out);
+    return receives_short_ && endpoint_->recv_short<false>(args, out);
   }
-  [[nodiscard, gnu::always_inline]] Request* irecv_short(const RecvArgs& args) {
-    return mutex_ == nullptr ? endpoint_->irecv_short(args) : nullptr;
-  }
+  [[nodiscard, gnu::always_inline]] Request* irecv_short(const RecvArgs& args) { return endpoint_->irecv_short(args); }
 
   /// What isend() returns when there is nothing left to wait for: always the same, at place 0 of requests().
   [[nodiscard]] Request* sent() const { return endpoint_->requests().sent(); }
@@ -312,6 +310,7 @@ class Rank {
   std::mutex* mutex_ = nullptr;        ///< the state's, if several threads (also the helper) may call at once
   /// Blocking receives look for their message before they go into the queue. Else so, or to tell which end came later.
   bool looks_first_ = true;
+  bool receives_short_ = true;  ///< the same, and nobody is told of messages
   Atomic<uint16_t> called_;
   Atomic<uint64_t> called_on_;
 };

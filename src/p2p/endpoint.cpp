@@ -1,5 +1,6 @@
 #include "p2p/endpoint.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 #include <vector>
@@ -26,12 +27,13 @@ Status Endpoint::init() {
     all_by_kernel_ = all_by_kernel_ && memory_.kernel(i) && !memory_.lets_in(static_cast<int32_t>(i));
   }
   all_by_kernel_ = all_by_kernel_ || channels_.size() == 1;
-  plain_ = all_by_kernel_ && !memory_.lets_in(kAnyPeer);
+  if (!all_by_kernel_ || memory_.lets_in(kAnyPeer)) leave_short_receives();
   return matcher_.open();
 }
 
 void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far) {
   channels_.set_choices(peer, near, far, is_far);
+  plain_receives_ = std::min({plain_receives_, near.mapped.least, far.mapped.least});
 }
 
 bool Endpoint::cancel(Request* r) {
@@ -58,7 +60,7 @@ bool Endpoint::reap() {
     const bool ended = !channels_.node().alive(i);
     if (!ended && guard.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
-    plain_ = false;
+    leave_short_receives();
     ZH_CHECK_INVARIANT(peer.part->broken_invariant(channels_.size()));
     receiver_.note_death(i);
     if (ended) memory_.forget(i);

@@ -53,6 +53,8 @@ class Endpoint {
   template <bool kBlocks>
   [[nodiscard]] bool recv_short(const RecvArgs& args, Result* out);
   [[nodiscard]] Request* irecv_short(const RecvArgs& args);
+  /// From now on irecv_short() refuses.
+  void leave_short_receives() { plain_receives_ = 0; }
 
   [[nodiscard]] const Requests& requests() const { return requests_; }
   [[nodiscard]] Request* make_empty() { return requests_.make_empty(); }
@@ -116,6 +118,7 @@ class Endpoint {
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *channels_[peer].part; }
   [[nodiscard]] Counters& counters() const { return channels_.counters(); }
   void count_by_receiver() { channels_.count_by_receiver(); }
+  [[nodiscard]] bool watched() const { return channels_.watched(); }
   void tell(const Event& event) { channels_.tell(event); }
   [[nodiscard]] const Tally* sent_to() const { return channels_.sent_to(); }
   [[nodiscard]] const shm::Arena& arena() const { return channels_.arena(); }
@@ -158,8 +161,9 @@ class Endpoint {
   Rendezvous rendezvous_;
   Receiver receiver_;
   Sender sender_;
-  /// Every peer reaches what is received by the kernel, and without being let in, and none has died.
-  bool plain_ = true;
+  /// Peers need to know no more of receives of fewer bytes than where their buffers lie: none of them maps these, each
+  /// of them reaches them by the kernel without being let in, and none has died. 0 also where threads call.
+  uint64_t plain_receives_ = ~uint64_t{0};
   bool all_by_kernel_ = true;  ///< every peer's memory can be reached so, and this rank's by every peer
 };
 

@@ -12,7 +12,10 @@ constexpr uint64_t kPlaceBytes = sizeof(void*);  // of a slab, in the table
 Requests::Requests(shm::Arena& arena) : arena_(arena) {
   if (!room_.reserve(kSlabs * kPlaceBytes)) return;
   slabs_ = reinterpret_cast<Request**>(room_.base());
-  if (Request* sent = make_empty(); sent != nullptr) sent->is_send = true;
+  if (Request* sent = make_empty(); sent != nullptr) {
+    sent->is_send = true;
+    sent->plain = false;
+  }
 }
 
 Requests::~Requests() {
@@ -59,6 +62,7 @@ void Requests::detach(Request* request) {
     release(request);
   } else {
     request->detached = true;
+    request->plain = false;
     count_ended();
   }
 }

@@ -30,7 +30,7 @@ class Requests : public RequestTable {
   [[nodiscard]] Request* make_send();
   /// Nothing to be done, but something to be kept by; null when out of memory.
   [[nodiscard]] Request* make_empty();
-  /// Stands for every send that completed at once; never freed. Only if usable().
+  /// Stands for every send that completed at once; never freed, and not plain. Only if usable().
   [[nodiscard]] Request* sent() const { return at(0); }
   /// Else there was no memory for it.
   [[nodiscard]] bool usable() const { return size() != 0; }
@@ -41,13 +41,8 @@ class Requests : public RequestTable {
 
   [[gnu::always_inline]] void complete(Request* request) {
     if (!request->plain) [[unlikely]]
-      end_rest(request);
-    request->stage = Stage::kDone;
-    // D0 -> D1: result and buffer are complete before done.
-    request->done.store_release(1);
-    count_ended();
-    if (request->detached) [[unlikely]]
-      release(request);
+      return complete_rest(request);
+    end(request);
   }
   /// Ends a request that cannot succeed; it is in no list and no queue any more.
   void fail(Request* request, Code code) {
@@ -55,11 +50,9 @@ class Requests : public RequestTable {
     complete(request);
   }
   void release(Request* request) {
-    if (request->index == 0) return;  // sent()
-    if (!request->plain) request->clear();
-    request->stage = Stage::kFree;
-    request->next = free_;
-    free_ = request;
+    if (!request->plain) [[unlikely]]
+      return release_rest(request);
+    free(request);
   }
   void detach(Request* request);
   /// The published description of its layout is needed no longer.
@@ -109,6 +102,27 @@ class Requests : public RequestTable {
   }
   [[gnu::noinline]] bool add_slab();
   [[gnu::noinline]] void end_rest(Request* request);
+  [[gnu::noinline]] void complete_rest(Request* request) {
+    end_rest(request);
+    end(request);
+    if (request->detached) release(request);
+  }
+  [[gnu::noinline]] void release_rest(Request* request) {
+    if (request->index == 0) return;  // sent()
+    request->clear();
+    free(request);
+  }
+  [[gnu::always_inline]] void free(Request* request) {
+    request->stage = Stage::kFree;
+    request->next = free_;
+    free_ = request;
+  }
+  [[gnu::always_inline]] void end(Request* request) {
+    request->stage = Stage::kDone;
+    // D0 -> D1: result and buffer are complete before done.
+    request->done.store_release(1);
+    count_ended();
+  }
   void count_ended() {
     ended_.store_release(ended_.load_relaxed() + 1);  // D2 -> D3: counted after it is done
   }

@@ -28,16 +28,17 @@ namespace zh::p2p {
   ZH_CRASH_POINT("inline: slot filled");
   peer.out.publish(slot, half && !peer.heard);
   peer.heard = false;
-  channels_.counters().count_sent(Path::kInline, n);
+  channels_.counters().count_sent(Path::kInline, static_cast<uint8_t>(n));
   Channels::wake(peer);
   return true;
 }
 
 /// Receives a message that has come beside its envelope, waits at the head of its ring, and is nobody else's. False if
-/// nothing has happened. `kBlocks`: also one that has come in a block, or that somebody is told of, which takes calls.
+/// nothing has happened. `kBlocks`: also one that has come in a block, or that somebody is told of, which takes calls;
+/// else nobody may be.
 template <bool kBlocks>
 [[gnu::always_inline]] inline bool Endpoint::recv_short(const RecvArgs& args, Result* out) {
-  if (args.peer < 0 || (!kBlocks && (args.buffer.layout != nullptr || channels_.watched()))) return false;
+  if (args.peer < 0 || (!kBlocks && args.buffer.layout != nullptr)) return false;
   const auto sender = static_cast<uint32_t>(args.peer);
   shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
   if (ring == nullptr) return false;
@@ -47,11 +48,11 @@ template <bool kBlocks>
   if (slot == nullptr || !lock.try_lock(channels_.self())) return false;
   const PartShm& part = channels_.part();
   const QueuesShm& q = part.queues;
+  constexpr Kind kLast = kBlocks ? Kind::kPiped : Kind::kInline;
   const bool alone =
       (q.posted_total.load_relaxed() | q.unexpected_count.load_relaxed() | part.state.skewed.load_relaxed()) == 0;
-  constexpr Kind kLast = kBlocks ? Kind::kPiped : Kind::kInline;
-  const bool usual = slot->kind <= static_cast<uint8_t>(kLast) && (kBlocks || slot->stamped == 0);
-  if (!alone || !consumer.still_first() || !usual || slot->context != args.context || slot->source != args.source ||
+  if (!alone || !consumer.still_first() || slot->kind > static_cast<uint8_t>(kLast) ||
+      (!kBlocks && slot->stamped != 0) || slot->context != args.context || slot->source != args.source ||
       (slot->tag != args.tag && args.tag != kAnyTag)) {
     lock.unlock();
     return false;
@@ -75,46 +76,45 @@ template <bool kBlocks>
   const uint64_t n = slot->inline_bytes;
   out->source = args.source;
   out->tag = slot->tag;
-  copy::copy_in_line(payload, slot->payload, n);
+  std::memcpy(payload, slot->payload, shm::kHalfLinePayload);
+  if (n > shm::kHalfLinePayload) copy::copy_in_line(payload, slot->payload, n);
   consumer.read_ahead();
   consumer.consume(slot);
   lock.unlock();
-  eager_.receive_short(payload, n, args.buffer, out);
+  Eager::receive_short(payload, n, args.buffer, channels_.counters(), out);
   return true;
 }
 
 /// Starts a receive of which peers need to know no more than its address, and whose message has not come. Null if
 /// nothing has happened.
 [[gnu::always_inline]] inline Request* Endpoint::irecv_short(const RecvArgs& args) {
-  if (!plain_ || args.buffer.layout != nullptr) return nullptr;
-  const uint32_t peer = args.peer >= 0 ? static_cast<uint32_t>(args.peer) : channels_.self();
-  if (args.buffer.bytes >= channels_[peer].choice.mapped.least) return nullptr;
-  QueuesShm& q = channels_.part().queues;
+  if (args.buffer.bytes >= plain_receives_ || args.buffer.layout != nullptr) return nullptr;
+  Queues& queues = matcher_.own_queues();
+  QueuesShm& q = queues.shm();
   // What has come needs no place in the queue, unless others wait there before it.
   if (q.posted_total.load_relaxed() == 0 && args.peer >= 0) {
-    shm::EnvelopeRingShm* ring = channels_.ring_from(peer);
+    shm::EnvelopeRingShm* ring = channels_.ring_from(static_cast<uint32_t>(args.peer));
     if (ring != nullptr && shm::EnvelopeConsumer::ready(ring)) return nullptr;
   }
   Request* r = requests_.first_free();
-  if (r == nullptr || r->posted == kNoRef || (r->posted & kPrivateRef) != 0) return nullptr;
-  const Ref ref = r->posted;
-  PostedShm* p = at<PostedShm>(channels_.base(), uint64_t{ref} * kLineBytes);
-  shm::OwnerLockShm& lock = matcher_.guard().lock;
-  if (!lock.try_lock(channels_.self())) return nullptr;
-  Queues& queues = matcher_.own_queues();
-  if (q.unexpected_count.load_relaxed() != 0 || !queues.takes_at_once()) {
-    lock.unlock();
-    return nullptr;
-  }
+  if (r == nullptr || !is_shared(r->posted)) return nullptr;
+  PostedShm* p = at<PostedShm>(channels_.base(), uint64_t{r->posted} * kLineBytes);
   p->context = args.context;
   p->source = args.source;
   p->tag = args.tag;
   p->buffer.set_private(args.buffer.base, args.buffer.bytes);
-  queues.append(ref, p);
+  r->begin_receive(args);
+  r->stage = Stage::kFree;  // as long as it is
+  shm::OwnerLockShm& lock = matcher_.guard().lock;
+  if (!lock.try_lock(channels_.self())) return nullptr;
+  if (q.unexpected_count.load_relaxed() != 0 || !queues.takes_at_once()) {
+    lock.unlock();
+    return nullptr;
+  }
+  queues.append(r->posted, p);
   lock.unlock();
   requests_.take_first();
   matcher_.count_queued();
-  r->begin_receive(args);
   r->stage = Stage::kPosted;
   return r;
 }

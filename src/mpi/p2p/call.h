@@ -122,24 +122,26 @@ struct PlainCall {
 };
 template <typename N>
 [[gnu::always_inline]] inline bool is_plain(const Arguments<N>& a, PlainCall* out) {
+  if (a.buf == nullptr) [[unlikely]]
+    return false;
   out->info = comms.latest(key_of(a.comm));
-  out->type = types.latest(key_of(a.datatype));
   if (out->info == nullptr || out->info->lone) [[unlikely]]
     return false;
+  out->type = types.latest(key_of(a.datatype));
   if (out->type == nullptr || out->type->kind != TypeInfo::Kind::kContiguous) [[unlikely]]
-    return false;
-  if (a.buf == nullptr) [[unlikely]]
     return false;
   return a.count >= 0;
 }
-/// The peer of one, or kAnyPeer; false if messages may come from another node.
-[[gnu::always_inline]] inline bool has_plain_source(const CommInfo* info, int source, int32_t* peer) {
-  if (is_rank(info, source)) [[likely]] {
-    *peer = info->local[source];
-    return *peer >= 0;
+/// Where the message of one comes from; false if that may be another node.
+[[gnu::always_inline]] inline bool has_plain_source(const CommInfo* info, int rank, p2p::RecvArgs* out) {
+  if (is_rank(info, rank)) [[likely]] {
+    out->peer = info->local[rank];
+    out->source = rank;
+    return out->peer >= 0;
   }
-  *peer = p2p::kAnyPeer;
-  return source == MPI_ANY_SOURCE && info->all_local;
+  out->peer = p2p::kAnyPeer;
+  out->source = p2p::kAnySource;
+  return rank == MPI_ANY_SOURCE && info->all_local;
 }
 
 /// Makes the MessageCall. Returns a step. Mode and form are constants in most callers, where little of this is left.

@@ -152,8 +152,22 @@ inline int finish(Request* request, MPI_Request* handle, MPI_Status* status, boo
 }
 /// A complete message of the engine that has no error, and holds nothing.
 inline bool ended_well(const Request* request) {
-  return more(request) == nullptr && request->stage == p2p::Stage::kDone && request->result.code == Code::kOk &&
-         request->kept.type == nullptr;
+  const auto holds = reinterpret_cast<uintptr_t>(request->kept.more) | reinterpret_cast<uintptr_t>(request->kept.type);
+  return request->stage == p2p::Stage::kDone && request->is_done() && request->result.code == Code::kOk && holds == 0;
+}
+/// Finishes the requests at the head of an array that have ended well, and says how many. `statuses` may be null.
+[[gnu::always_inline]] inline int finish_ended(int n, MPI_Request* requests, MPI_Status* statuses) {
+  int ended = 0;
+  for (; ended < n; ++ended) {
+    const auto index = index_of(requests[ended]);
+    if (index >= shim.requests->size()) break;
+    Request* request = shim.requests->at(static_cast<uint32_t>(index));
+    if (!ended_well(request)) break;
+    if (statuses != nullptr) write_result(&statuses[ended], request->result, !request->is_send);
+    shim.rank->release(request);
+    requests[ended] = MPI_REQUEST_NULL;
+  }
+  return ended;
 }
 /// The outcome without freeing (MPI_Request_get_status).
 void peek_status(Request* request, MPI_Status* status);

@@ -60,16 +60,12 @@ int bsend(const Arguments<N>& a) {
   return start_bsend(&op, call);
 }
 
-/// Of a plain call from that peer.
+/// Of a plain call, whose source is there.
 template <typename N>
-[[gnu::always_inline]] inline p2p::RecvArgs plain_recv(const PlainCall& call, int32_t peer, const Arguments<N>& a) {
-  p2p::RecvArgs args;
-  args.peer = peer;
-  args.source = a.rank == MPI_ANY_SOURCE ? p2p::kAnySource : a.rank;
-  args.tag = a.tag == MPI_ANY_TAG ? p2p::kAnyTag : a.tag;
-  args.context = call.info->context;
-  args.buffer = {static_cast<std::byte*>(a.buf), static_cast<uint64_t>(a.count) * call.type->size, nullptr};
-  return args;
+[[gnu::always_inline]] inline void fill_in(const PlainCall& call, const Arguments<N>& a, p2p::RecvArgs* out) {
+  out->tag = MPI_ANY_TAG != p2p::kAnyTag && a.tag == MPI_ANY_TAG ? p2p::kAnyTag : a.tag;
+  out->context = call.info->context;
+  out->buffer = {static_cast<std::byte*>(a.buf), static_cast<uint64_t>(a.count) * call.type->size, nullptr};
 }
 
 template <typename N>
@@ -99,12 +95,15 @@ template <typename N>
 template <typename N>
 [[gnu::always_inline]] inline int recv(const Arguments<N>& a, MPI_Status* status) {
   PlainCall call;
-  p2p::Result result;
-  if (is_plain(a, &call) && is_rank(call.info, a.rank) && is_recv_tag(a.tag) && call.info->local[a.rank] >= 0 &&
-      (ignored(status) || shim.fast_status) &&
-      shim.rank->recv_short(plain_recv(call, call.info->local[a.rank], a), &result)) [[likely]] {
-    if (!ignored(status)) store_status(status, result.source, result.tag, result.bytes, false);
-    return result.code == Code::kOk ? MPI_SUCCESS : raise(a.comm, class_of(result.code));
+  p2p::RecvArgs args;
+  if (is_plain(a, &call) && is_rank(call.info, a.rank) && has_plain_source(call.info, a.rank, &args) &&
+      is_recv_tag(a.tag) && (ignored(status) || shim.fast_status)) [[likely]] {
+    fill_in(call, a, &args);
+    p2p::Result result;
+    if (shim.rank->recv_short(args, &result)) [[likely]] {
+      if (!ignored(status)) store_status(status, result.source, result.tag, result.bytes, false);
+      return result.code == Code::kOk ? MPI_SUCCESS : raise(a.comm, class_of(result.code));
+    }
   }
   return recv_in_full<N>(a.buf, a.count, a.datatype, a.rank, a.tag, a.comm, status);
 }
@@ -175,12 +174,10 @@ template <typename N>
 template <typename N>
 [[gnu::always_inline]] inline int irecv(const Arguments<N>& a, MPI_Request* request) {
   PlainCall call;
-  if (is_plain(a, &call) && is_recv_tag(a.tag)) [[likely]] {
-    int32_t peer = 0;
-    p2p::Request* message = nullptr;
-    if (has_plain_source(call.info, a.rank, &peer)) [[likely]]
-      message = shim.rank->irecv_short(plain_recv(call, peer, a));
-    if (message != nullptr) [[likely]] {
+  p2p::RecvArgs args;
+  if (is_plain(a, &call) && has_plain_source(call.info, a.rank, &args) && is_recv_tag(a.tag)) [[likely]] {
+    fill_in(call, a, &args);
+    if (p2p::Request* message = shim.rank->irecv_short(args); message != nullptr) [[likely]] {
       if (!has_handle(message)) [[unlikely]]
         return name_message(message, a.comm, nullptr, request);
       keep_with(message, a.comm, nullptr);

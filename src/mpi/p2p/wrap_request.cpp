@@ -365,16 +365,9 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
   ManyErrors many;
   constexpr uint16_t kNumber = function_number("Waitall");
   if (shim.rank != nullptr) shim.rank->called(kNumber);
-  for (int i = 0; i < n; ++i) {
+  for (int i = 0; (i += finish_ended(n - i, requests + i, want ? statuses + i : nullptr)) < n; ++i) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
     Request* request = own(requests[i]);
-    if (request != nullptr && more(request) == nullptr && !request->is_done()) wait_for(request, n - i);
-    if (request != nullptr && ended_well(request)) [[likely]] {
-      if (want) write_result(status, request->result, !request->is_send);
-      shim.rank->release(request);
-      requests[i] = MPI_REQUEST_NULL;
-      continue;
-    }
     ErrorSite site{MPI_COMM_WORLD};
     bool raised = true;
     int error = MPI_SUCCESS;
