@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -30,8 +31,9 @@ constexpr const char* kAlgorithmsExamples =
     "  zerohop bench algorithms --machines 2 --ranks 4 --only allreduce --under mpich     between machines, over TCP\n"
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
-    "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
-    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 512 bytes.";
+    "Where all are slower than the host's own collective by more than 5 %, that is saved; of a busy machine, nothing. "
+    "What is saved serves where a schedule does: communicators of several nodes, nonblocking and persistent calls of "
+    "more than 512 bytes.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kAlgorithmsCommand = "bench algorithms";
@@ -45,7 +47,6 @@ struct AlgorithmOptions {
   std::vector<std::string> chunks = {kUsualChunk};
   uint32_t node_ranks = 0;
   bool save = false;
-  std::string abi;  ///< of the host under which zerohop ran
 };
 
 std::string algorithm_of(const std::string& setting) { return setting.substr(0, setting.find('/')); }
@@ -124,11 +125,14 @@ coll::Selection selection_of(const std::vector<SeriesTable>& tables, bool preten
   return selection;
 }
 
-int save_algorithms(const AlgorithmOptions& o, const std::vector<SeriesTable>& tables) {
+int save_algorithms(const AlgorithmOptions& o, const std::vector<SeriesTable>& tables, const Launches& launches) {
+  if (const std::string busy = run_line_of(launches.machine); !busy.empty())
+    return refuse(kAlgorithmsCommand, "nothing is saved, such times are not the machine's. " + busy, 1);
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::kept_folders(options).own;
-  const std::string path = coll::selection_path(folder, o.abi);
+  const std::string path =
+      coll::selection_path(folder, std::ranges::find(launches.records, true, &LaunchRecord::zerohop)->abi);
   if (path.empty()) return refuse(kAlgorithmsCommand, "no folder to save in: set ZEROHOP_CACHE");
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
@@ -163,7 +167,7 @@ int report_algorithms(const AlgorithmOptions& o, const Launches& launches) {
     row->update({{"algorithm", setting}, {"chunk_bytes", chunk_of(setting)}, {"node_ranks", o.node_ranks}});
   });
   const bool written = write_document(o.bench, std::move(document), launches.machine, kAlgorithmsCommand);
-  const int code = o.save && !tables.empty() ? save_algorithms(o, tables) : 0;
+  const int code = o.save && !tables.empty() ? save_algorithms(o, tables, launches) : 0;
   return written ? code : 2;
 }
 
@@ -185,10 +189,7 @@ void add_bench_algorithms_command(CLI::App& bench) {
   b.quick = "Four sizes";
   b.usual_pace = {6, 3, 2000, 0.3};
   b.quick_pace = {3, 3, 1000, 0.2};
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) {
-    o->abi = hosts.under.front().abi;
-    algorithms_round(*o, hosts, round, rounds);
-  };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { algorithms_round(*o, hosts, round, rounds); };
   b.report = [o](const Launches& launches) { return report_algorithms(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, common, std::move(b));
   add_ranks_option(*c, common.get());

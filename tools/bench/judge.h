@@ -26,11 +26,12 @@ struct LaunchRecord {
   std::string setting;   ///< forced configuration ("single_copy_skew_off" ...); empty: defaults
   double wall_s = 0;
   nlohmann::json document;
-  double at_s = 0;  ///< when it began, from the beginning of the run
+  double at_s = 0;       ///< when it began, from the beginning of the run
+  std::string abi = "";  ///< of the host
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LaunchRecord, round, group, host, zerohop, setting, wall_s, document,
-                                                at_s)
+                                                at_s, abi)
 
 /// Names one measured quantity. `variant` includes a forced setting.
 struct CaseKey {

@@ -58,7 +58,7 @@ const LaunchRecord* Rounds::launch(const std::string& group, int round, int roun
     return nullptr;
   }
   launches_.records.push_back(
-      {round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document), began});
+      {round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document), began, p.host->abi});
   return &launches_.records.back();
 }
 

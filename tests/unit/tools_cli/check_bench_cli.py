@@ -6,6 +6,7 @@ Usage: check_bench_cli.py <zerohop>
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,43 @@ class Bench(unittest.TestCase):
             self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], ["4K", "0"], r.stderr)
         for name in ("linear", "binomial", "scatter-ring-allgather", "host-leaders"):
             self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], [None], r.stderr)
+
+    def saved(self, *arguments, **env):
+        """The run's end and its table of algorithms; times of a busy machine leave none."""
+        kept, cache = self.folder / "launches.json", self.folder / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        words = ("bench", "algorithms", *self.mpi.host, "--ranks", "4", "--rounds", "2", "--sizes", "16", *arguments)
+        r = self.mpi.run(*words, "--launches", str(kept), **env)
+        document = json.loads(kept.read_text())
+        for others, code in ((2.0, 1), (0.0, 0)):
+            kept.write_text(json.dumps(document | {"machine": {"known": True, "others_during": others}}))
+            again = self.mpi.run(*words, "--rejudge", str(kept), "--save", ZEROHOP_CACHE=str(cache))
+            self.assertEqual((again.returncode, cache.exists()), (code, code == 0), again.stderr)
+            self.assertEqual("nothing is saved, such times" in again.stderr, code == 1)
+        (table,) = cache.glob("collectives-*.txt")
+        return r, [line for line in table.read_text().splitlines() if not line.startswith("#")]
+
+    def test_bench_algorithms_saves_the_fastest(self):
+        out, us = self.folder / "out.json", {"bcast:leader-ring": 1.0, "bcast:leader-ring/4K": 0.5}
+        self.mpi.place("f")
+        args = ("--only", "bcast", "--chunks", "4K,64K", "--node-ranks", "2", "--json", str(out))
+        r, lines = self.saved(*args, FAKE_US=json.dumps(us))
+        launches = self.mpi.launches()
+        self.assertEqual(len(launches), 2 * (1 + 2 * 2 + 4), "two rounds of auto, two algorithms that cut, four others")
+        self.assertIn("bcast · 4 ranks · nodes of 2 · zerohop under custom · 2 rounds", r.stdout)
+        self.assertEqual(r.stdout.count("0.500 (0.125)*"), 1)
+        rows = json.loads(out.read_text())["rows"]
+        fastest = {row["algorithm"] for row in rows if row["to_host"]["median"] == 0.125}
+        self.assertEqual(fastest, {"leader-ring/4K"})
+        self.assertEqual(lines, ["bcast 4 several 0 leader-ring 4096"])
+        entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0,
+                 "algorithm": "leader-ring", "chunk_bytes": 4096}  # fmt: skip
+        info = self.mpi.run("info", "--json", ZEROHOP_CACHE=str(self.folder / "cache"))
+        self.assertEqual(json.loads(info.stdout)["collectives"]["ompi"]["entries"], [entry])
+        # What a team did on one node is no schedule's time.
+        self.mpi.place("f")
+        us = '{"allreduce:shmem-cyclic": 1.0, "allreduce:ring": 1.5}'
+        self.assertEqual(self.saved("--only", "allreduce", FAKE_US=us)[1], ["allreduce 4 one 0 ring 65536"])
 
     def by_placement(self, placements, *args):
         self.mpi.place(placements)

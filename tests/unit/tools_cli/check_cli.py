@@ -397,36 +397,6 @@ class Cli(Case):
         again = zerohop("bench", "coll", "--only", "matmul", "--rejudge", files["launches"])
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
 
-    def test_bench_algorithms_saves_the_fastest(self):
-        folder = Path(self.folder.name)
-        arguments = ["--only", "bcast", "--ranks", "4", "--rounds", "2", "--sizes", "16", "--chunks", "4K,64K"]
-        files = ["--json", str(folder / "algorithms.json"), "--save"]
-        r, launches = self.bench_with_a_made_up_host(
-            *arguments, *files, "--node-ranks", "2", bench="algorithms", ZEROHOP_CACHE=str(folder / "cache"),
-            FAKE_US='{"bcast:leader-ring": 1.0, "bcast:leader-ring/4K": 0.5}',
-        )  # fmt: skip
-        self.assertEqual(len(launches), 2 * (1 + 2 * 2 + 4), "two rounds of auto, two algorithms that cut, four others")
-        self.assertIn("bcast · 4 ranks · nodes of 2 · zerohop under openmpi · 2 rounds", r.stdout)
-        self.assertEqual(r.stdout.count("0.500 (0.125)*"), 1)
-        rows = json.loads((folder / "algorithms.json").read_text())["rows"]
-        fastest = {row["algorithm"] for row in rows if row["to_host"]["median"] == 0.125}
-        self.assertEqual(fastest, {"leader-ring/4K"})
-        (table,) = (folder / "cache").glob("collectives-*.txt")
-        lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
-        self.assertEqual(lines, ["bcast 4 several 0 leader-ring 4096"])
-        entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0,
-                 "algorithm": "leader-ring", "chunk_bytes": 4096}  # fmt: skip
-        info = zerohop("info", "--json", ZEROHOP_CACHE=str(folder / "cache"))
-        self.assertEqual(json.loads(info.stdout)["collectives"]["ompi"]["entries"], [entry])
-        # What a team did on one node is no schedule's time.
-        one = ["--only", "allreduce", "--ranks", "4", "--rounds", "2", "--sizes", "16", "--save"]
-        us = '{"allreduce:shmem-cyclic": 1.0, "allreduce:ring": 1.5}'
-        r, _ = self.bench_with_a_made_up_host(*one, bench="algorithms", ZEROHOP_CACHE=str(folder / "one"), FAKE_US=us)
-        self.assertIn("allreduce 4 one 0 ring", next((folder / "one").glob("collectives-*.txt")).read_text())
-        r = zerohop("bench", "algorithms", "--only", "everything")
-        self.assertNotEqual(r.returncode, 0)
-        self.assertIn("no such collective", r.stderr)
-
     def test_bench_refuses(self):
         for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):
             for command in ("coll", "algorithms"):
