@@ -219,14 +219,19 @@ int info(const InfoArguments& arguments) {
   // Behind a launcher one rank answers for all.
   if (launched_rank() != 0) return 0;
   Options options;
-  bool wrong = false;
   for (const std::string& text : arguments.options) {
     const size_t equal = std::min(text.find('='), text.size());
     const std::string value = equal < text.size() ? text.substr(equal + 1) : "";
-    wrong = !options.set(text.substr(0, equal), value, Source::kCommandLine).ok() || wrong;
+    (void)options.set(text.substr(0, equal), value, Source::kCommandLine);
   }
   options.read_environment(environ);
-  if (!arguments.collective.empty()) return wrong ? 2 : answer(arguments, options);
+  std::vector<std::string> complaints = options.complaints();
+  (void)coll::read_names(options.get_text(Opt::kAlgorithm), &complaints);
+  const int code = complaints.empty() ? 0 : 2;
+  if (!arguments.collective.empty()) {
+    for (const std::string& complaint : options.complaints()) (void)refuse("info", complaint);
+    return std::max(code, answer(arguments, options));
+  }
   const tune::KeptFolders folders = tune::kept_folders(options);
   json collectives = json::object();
   json modelled = json::object();
@@ -236,7 +241,7 @@ int info(const InfoArguments& arguments) {
   }
   json out = {{"version", ZH_VERSION},
               {"variables", variables_of(options)},
-              {"complaints", options.complaints()},
+              {"complaints", complaints},
               {"machine", machine_of(options)},
               {"usable", usable_of(options)},
               {"heap", heap_section(look_at_heap(options))},
@@ -249,7 +254,7 @@ int info(const InfoArguments& arguments) {
     out["mpi"] = check_mpi(look_for_mpi(), false).finding;
     std::fputs(info_text(out, output_columns(), arguments.variables).c_str(), stdout);
   }
-  return wrong ? 2 : 0;
+  return code;
 }
 
 }  // namespace

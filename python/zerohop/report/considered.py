@@ -16,7 +16,7 @@ def ask(zerohop: str, *words: str) -> object:
     """What the command prints as JSON; None where it does not."""
     try:
         made = subprocess.run([zerohop, *words, "--json"], capture_output=True, text=True, timeout=PATIENCE_S)
-        return json.loads(made.stdout) if made.returncode == 0 else None
+        return json.loads(made.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
 

@@ -324,6 +324,14 @@ class Cli(Case):
         )
         self.assertEqual(zerohop("info", PMI_RANK="2").stdout, "")
 
+    def test_info_tells_its_facts_and_of_values_that_are_none(self):
+        for name, value in (("ZEROHOP_HEAP", "9"), ("ZEROHOP_ALGORITHM", "bcast:nope")):
+            r = zerohop("info", **{name: value})
+            self.assertEqual((r.returncode, r.stdout.count("  ! "), "MPI here" in r.stdout), (2, 1, True), r.stdout)
+            r = zerohop("info", "--collective", "bcast", **{name: value})
+            self.assertEqual((r.returncode, (r.stderr + r.stdout).count(value)), (2, 1), r.stdout + r.stderr)
+            self.assertIn("64K", r.stdout)
+
     def test_output_fits_80_columns_and_a_terminal(self):
         folder = Path(self.folder.name)
         for args in (["info"], ["doctor"], ["doctor", "python3"]):
