@@ -52,7 +52,7 @@ typedef struct {
   const char* about;         // one line of help
   const char* options;       // help for the options that mean something to this program only
   const char* sizes;         // help of --sizes: what a size is
-  int tiny_sizes;            // some sub-benchmarks take 1, 2 and 4
+  int tiny_sizes;            // some sub-benchmarks take 0, 1, 2 and 4
   size_t size_step;          // sizes are multiples of it ...
   size_t size_most;          // ... and not larger than this
   int by_page;               // needs the page that ranks of one machine share ...

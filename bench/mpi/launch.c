@@ -44,8 +44,8 @@ static int parse_sizes(const char* list) {
     if (end == p) return -1;
     if (*end == 'K' || *end == 'k') v <<= 10, end++;
     if (*end == 'M' || *end == 'm') v <<= 20, end++;
-    int tiny = g_program.tiny_sizes && (v == 1 || v == 2 || v == 4);
-    if (v == 0 || v > g_program.size_most || (v % g_program.size_step != 0 && !tiny)) return -1;
+    int tiny = g_program.tiny_sizes && (v <= 2 || v == 4);
+    if (v > g_program.size_most || ((v == 0 || v % g_program.size_step != 0) && !tiny)) return -1;
     if (g_settings.size_count == kMaxSizes) return -1;
     g_settings.sizes[g_settings.size_count++] = (size_t)v;
     if (*end == ',') end++;

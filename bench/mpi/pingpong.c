@@ -58,7 +58,7 @@ static double pingpong(const Case* c, MPI_Comm comm, int warm, int iters, double
 
 static void buffers_for(size_t len_bytes, const char* kind, int count) {
   rotate = count;
-  stride_bytes = (len_bytes + 4095) / 4096 * 4096;
+  stride_bytes = (len_bytes + (len_bytes == 0) + 4095) / 4096 * 4096;
   if (count > 1) stride_bytes += 128;  // not all in the same cache sets
   send_buffers = buffer_get(kind, stride_bytes * (size_t)count);
   recv_buffers = buffer_get(kind, stride_bytes * (size_t)count);
@@ -108,13 +108,13 @@ static void latency_cases(const char* bench, int reuse) {
   static const size_t few[] = {8, 1024, 16384, 65536, 262144, 1048576, 4194304};
   size_t sizes[kMaxSizes];
   const char* kinds[3];
-  int n = g_settings.quick ? sizes_for(few, 7, 1, sizes) : sizes_for(all, 17, 1, sizes);
+  int n = g_settings.quick ? sizes_for(few, 7, 0, sizes) : sizes_for(all, 17, 0, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {
     for (int s = 0; s < n; s++) {
       int count = 1;
       if (!reuse) {
-        size_t fit = kRotateBytes / sizes[s];
+        size_t fit = sizes[s] == 0 ? kMaxRotate : kRotateBytes / sizes[s];
         count = fit < 8 ? 8 : fit > kMaxRotate ? kMaxRotate : (int)fit;
       }
       buffers_for(sizes[s], kinds[b], count);

@@ -87,6 +87,9 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
   if (!hosts) return 2;
   LoadWatch watch(command);
   Rounds rounds(command);
+  rounds.set_counting(true);
+  bench.run_round(*hosts, 0, &rounds);
+  rounds.set_counting(false);
   for (int round = 0; round < o.rounds; ++round) {
     bench.run_round(*hosts, round, &rounds);
     watch.look();

@@ -64,7 +64,7 @@ std::vector<Group> p2p_groups(const P2pOptions& o) {
   const std::vector<std::string> kinds = split(o.buffers);
   const std::vector<std::string> sizes = split(o.sizes);
   const bool tiny = !sizes.empty() && std::ranges::all_of(sizes, [](const std::string& size) {
-    return contains({"1", "2", "4"}, size);
+    return contains({"0", "1", "2", "4"}, size);
   });
   std::vector<Group> chosen;
   for (Group g : all) {
@@ -125,7 +125,8 @@ void measure_raw(Rounds* rounds) {
 }
 
 void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
-  if (o.raw == "auto") {
+  if (rounds->counting()) {
+  } else if (o.raw == "auto") {
     if (round == 0 || !o.quick) measure_raw(rounds);  // it takes as long as a quick round's launches
   } else if (o.raw != "off" && round == 0) {
     std::string problem;
@@ -167,7 +168,7 @@ void add_bench_p2p_command(CLI::App& bench) {
   MpiBench b;
   b.name = "p2p";
   b.about = "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches";
-  b.sizes = "Comma list of bytes, with K or M; 1, 2 and 4 of latency and noreuse alone";
+  b.sizes = "Comma list of bytes, with K or M; 0, 1, 2 and 4 of latency and noreuse alone";
   b.size_range.tiny = true;
   b.quick = "The main numbers in at most two minutes";
   b.quick_pace = {8, 3, 2000, 0};

@@ -113,7 +113,7 @@ std::string table_of(const Judged& judged, bool rate) {
       }
       cells.insert(cells.end(), {number_text(r.zerohop.mid), interval_text(r.to_best_peer),
                                  interval_text(r.to_own_host), interval_text(r.noise)});
-      const bool timed = rate && r.key.metric == "time_us" && r.zerohop.mid > 0;
+      const bool timed = rate && r.key.metric == "time_us" && r.key.size > 0 && r.zerohop.mid > 0;
       if (timed) cells.push_back(fmt::format("{:.0f}", static_cast<double>(r.key.size) / r.zerohop.mid));
       table.add(std::move(cells));
     }

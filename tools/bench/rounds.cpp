@@ -30,20 +30,18 @@ std::string hint_for(const std::string& problem) {
 }  // namespace
 
 void Rounds::run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned) {
-  if (planned.empty()) return;
+  if (counting_) in_round_ += static_cast<int>(planned.size());
+  if (counting_ || planned.empty()) return;
   // Every launch has every place in the order equally often.
   const auto first = static_cast<std::ptrdiff_t>(static_cast<size_t>(round) % planned.size());
   std::rotate(planned.begin(), planned.begin() + first, planned.end());
   for (const PlannedLaunch& p : planned) launch(group, round, rounds, p);
 }
 
-const LaunchRecord* Rounds::launch(const std::string& group, int round, int rounds, const PlannedLaunch& p) {
+void Rounds::launch(const std::string& group, int round, int rounds, const PlannedLaunch& p) {
   const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
-  const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
-  const std::string what = fmt::format("round {}{} {} {} {}", round + 1, of, group, p.host->name, kind);
-  progress_.show(what, made_, round > 0 ? in_first_round_ * rounds : 0);
-  ++made_;
-  if (round == 0) in_first_round_ = made_;
+  const std::string what = fmt::format("round {}/{} {} {} {}", round + 1, rounds, group, p.host->name, kind);
+  progress_.show(what, made_++, in_round_ * rounds);
   double began = progress_.elapsed_s();
   LaunchResult r = run_launch(p.spec);
   // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
@@ -55,11 +53,10 @@ const LaunchRecord* Rounds::launch(const std::string& group, int round, int roun
   if (!problem.empty()) {
     progress_.tell(fmt::format("{}: FAILED: {}{}", what, problem, hint_for(problem)));
     ++failures_;
-    return nullptr;
+    return;
   }
   launches_.records.push_back(
       {round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document), began, p.host->abi});
-  return &launches_.records.back();
 }
 
 bool write_launches(const std::string& path, const Launches& launches, const std::string& command) {

@@ -39,24 +39,28 @@ class Rounds {
   /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
   /// have is reported on standard error and left out.
   void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
-  /// One launch; null when it is left out. `rounds`: 0 when nobody knows how many there will be.
-  const LaunchRecord* launch(const std::string& group, int round, int rounds, const PlannedLaunch& planned);
+  /// While it is so, groups are not launched but counted as those of a round: for the time left.
+  void set_counting(bool counting) { counting_ = counting; }
+  [[nodiscard]] bool counting() const { return counting_; }
   /// Kept with the launches: what else the machine did meanwhile.
   void set_machine(const MachineLoad& load) { launches_.machine = load; }
   void set_arms(const std::vector<std::string>& arms) { launches_.arms = arms; }
   void add_raw(nlohmann::json document) { launches_.raw.push_back(std::move(document)); }
   [[nodiscard]] const Launches& launches() const { return launches_; }
   /// Something besides a launch went wrong, and was reported.
-  void note_failure() { ++failures_; }
+  void note_failure() { failures_ += counting_ ? 0 : 1; }
   Progress& progress() { return progress_; }
   [[nodiscard]] int failures() const { return failures_; }
 
  private:
+  void launch(const std::string& group, int round, int rounds, const PlannedLaunch& planned);
+
   Progress progress_;
   Launches launches_;
+  bool counting_ = false;
   int failures_ = 0;
-  int made_ = 0;            ///< launches
-  int in_first_round_ = 0;  ///< ... which the others repeat
+  int made_ = 0;      ///< launches
+  int in_round_ = 0;  ///< ... of each round
 };
 
 }  // namespace zh::tools

@@ -22,16 +22,17 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostSizes = 32;  // kMaxSizes of bench/mpi/bench.h
 
-/// 0 of what is no size.
+constexpr uint64_t kNoSize = UINT64_MAX;
+
 uint64_t size_of(const std::string& word) {
   const size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
   const std::string unit = word.substr(digits);
   constexpr size_t kMostDigits = 12;
-  if (digits == 0 || digits > kMostDigits) return 0;
+  if (digits == 0 || digits > kMostDigits) return kNoSize;
   const uint64_t number = std::strtoull(word.c_str(), nullptr, 10);
   if (unit.empty()) return number;
   if (unit == "K" || unit == "k") return number << 10;
-  return unit == "M" || unit == "m" ? number << 20 : 0;
+  return unit == "M" || unit == "m" ? number << 20 : kNoSize;
 }
 
 }  // namespace
@@ -70,11 +71,11 @@ std::string wrong_sizes(const SizeRange& range, const std::string& list) {
   if (words.size() > kMostSizes) return fmt::format("more than {} sizes", kMostSizes);
   for (const std::string& word : words) {
     const uint64_t size = size_of(word);
-    const bool tiny = range.tiny && (size == 1 || size == 2 || size == 4);
-    if (size == 0 || size > range.most || (size % range.step != 0 && !tiny)) {
+    const bool tiny = range.tiny && (size <= 2 || size == 4);
+    if (size > range.most || ((size == 0 || size % range.step != 0) && !tiny)) {
       const std::string step = range.step == 1 ? "" : fmt::format(", a multiple of {}", range.step);
-      return fmt::format("no size: {} ({}a number from {} to {}{}, with K or M)", word, range.tiny ? "1, 2, 4 or " : "",
-                         range.step, format_size(range.most), step);
+      return fmt::format("no size: {} ({}a number from {} to {}{}, with K or M)", word,
+                         range.tiny ? "0, 1, 2, 4 or " : "", range.step, format_size(range.most), step);
     }
   }
   return "";

@@ -20,7 +20,7 @@ std::string wrong_names(const std::vector<std::string>& names, const std::string
 struct SizeRange {
   uint64_t most = 1 << 30;
   uint64_t step = 8;
-  bool tiny = false;  ///< 1, 2 and 4, too
+  bool tiny = false;  ///< 0, 1, 2 and 4, too
 };
 /// A comma list of sizes, with K or M.
 std::string wrong_sizes(const SizeRange& range, const std::string& list);

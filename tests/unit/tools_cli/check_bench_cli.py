@@ -141,10 +141,10 @@ class Bench(unittest.TestCase):
         self.assertIn("near   custom bare : 1 launches, not resolved", r.stdout)
 
     def test_tiny_sizes_are_those_of_latency(self):
-        r, launches = self.bench("n", "--sizes", "1,4", "--rounds", "1")
+        r, launches = self.bench("n", "--sizes", "0,4", "--rounds", "1")
         only = {x["args"][x["args"].index("--only") + 1] for x in launches}
         self.assertEqual(only, {"latency", "noreuse"}, "other parts have none of these sizes")
-        self.assertRegex(r.stdout, r"\n1 +\S.*\n4 ")
+        self.assertRegex(r.stdout, r"\n0 +\S.*\]\n4 .*\] +2\n", "no rate of nothing")
 
     def test_launches_are_paired_with_the_closest_of_their_placement(self):
         def launch(at_s, placement, zerohop):

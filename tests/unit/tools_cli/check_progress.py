@@ -41,6 +41,8 @@ class Commands(unittest.TestCase):
         shown = [line.split("\x1b[?7h")[0] for line in sent.split("\x1b[?7l")[1:]]
         self.assertTrue(shown[1:] and all(line.startswith(f"zerohop {command}: ") for line in shown), sent)
         self.assertRegex(shown[-1], last + ".*, about [0-9.]+ (s|min) left")
+        if "round " in last:
+            self.assertRegex(" ".join(shown[1:]), f"round 1/{last[-1]}.*, 2 of .*, about [0-9.]+ (s|min) left")
         self.assertTrue(all(line.startswith("\r\x1b[K") for line in sent.split("\x1b[?7h")[1:]), sent)
         r = self.mpi.run(*words, ZEROHOP_CACHE=str(self.folder)) if pipe else None
         self.assertNotIn("\x1b", out + (r.stdout + r.stderr if r else ""))
