@@ -59,8 +59,8 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 48_572,
-    "lines of tools": 12_591,
-    "lines of tests": 62_249,
+    "lines of tools": 12_600,
+    "lines of tests": 62_255,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,

@@ -17,6 +17,7 @@
 #include "tools/bench/level_pairs.h"
 #include "tools/bench/machine_load.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
@@ -39,13 +40,15 @@ bool measure_row(const std::vector<uint32_t>& cpus, size_t row, Matrix* matrix) 
 }
 
 void print_matrix(const std::vector<uint32_t>& cpus, const Matrix& matrix) {
-  fmt::print("a cache line from one CPU to the other, ns one way\n\n    ");
-  for (const uint32_t cpu : cpus) fmt::print("{:>5}", cpu);
+  std::vector<std::string> heads = {""};
+  for (const uint32_t cpu : cpus) heads.push_back(std::to_string(cpu));
+  Table table(heads);
   for (size_t i = 0; i < cpus.size(); ++i) {
-    fmt::print("\n{:>4}", cpus[i]);
-    for (const float ns : matrix[i]) fmt::print("{:>5}", ns > 0 ? fmt::format("{:.0f}", ns) : "-");
+    std::vector<std::string> cells = {heads[i + 1]};
+    for (const float ns : matrix[i]) cells.push_back(ns > 0 ? fmt::format("{:.0f}", ns) : "-");
+    table.add(std::move(cells));
   }
-  fmt::print("\n");
+  print_shown("a cache line from one CPU to the other, ns one way\n\n" + table.text() + "\n");
 }
 
 /// By levels: every pair's time.
@@ -66,8 +69,9 @@ void print_levels(const nlohmann::json& document) {
   for (const auto& pair : document["distances"]) {
     std::vector<float>& ns = by_level[pair["level"].get<std::string>()];
     const tune::Quartiles q = tune::quartiles(ns);
-    fmt::print("{:<14} {:>6} pairs, median {:.0f} ns (quartiles {:.0f} to {:.0f}, {:.0f} to {:.0f} in all)\n",
-               pair["level"].get<std::string>(), ns.size(), q.median, q.low, q.high, ns.front(), ns.back());
+    print_shown(
+        fmt::format("{:<14}  {:>5} pairs, median {:.0f} ns (quartiles {:.0f} to {:.0f}, {:.0f} to {:.0f} in all)\n",
+                    pair["level"].get<std::string>(), ns.size(), q.median, q.low, q.high, ns.front(), ns.back()));
   }
 }
 
@@ -94,7 +98,6 @@ int bench_lines(const std::string& json_path) {
   for (const LevelPair& p : plan_pairs(machine, allowed))
     document["distances"].push_back({{"level", node::to_string(p.level)}, {"cpus", {p.first, p.second}}});
   print_matrix(cpus, matrix);
-  fmt::print("\n");
   print_levels(document);
   document["machine"] = watch.end();
   return json_path.empty() || write_file(json_path, document.dump(1) + "\n", "bench raw") ? 0 : 1;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tools/cli/inputs.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
@@ -98,7 +99,7 @@ void LoadWatch::look() {
 
 nlohmann::json LoadWatch::end() {
   look();
-  if (load_.busy_during()) fmt::print("{}\n", run_line_of(load_));
+  print_shown(run_line_of(load_));
   return json_of(load_);
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kUsualColumns = 80;
 constexpr size_t kLeastColumns = 40;
-constexpr size_t kLeastRoom = 20;  ///< columns below which a line is not broken
+constexpr size_t kLeastRoom = 20;  ///< columns of an explanation; where there are fewer beside it, it goes below
+constexpr size_t kBelow = 6;
 
 /// Where the rest of a long line goes: below its explanation, which follows two blanks or more, else below its start.
 size_t indent_of(std::string_view line) {
@@ -83,8 +84,12 @@ std::string fitted(std::string_view text, size_t columns, bool prose) {
     std::string line(take_line(&text));
     while (prose && is_prose(line) && is_prose(text)) line += " " + std::string(take_line(&text));
     const size_t indent = indent_of(line);
-    if (columns_of(line) > columns && indent + kLeastRoom <= columns) {
-      line = line.substr(0, indent) + wrapped(std::string_view(line).substr(indent), indent, indent, columns);
+    if (columns_of(line) > columns) {
+      const size_t at = indent + kLeastRoom <= columns ? indent : kBelow;
+      std::string head = line.substr(0, indent);
+      if (at != indent) head.resize(head.find_last_not_of(' ') + 1);
+      if (at != indent) head += (head.empty() ? "" : "\n") + std::string(at, ' ');
+      line = head + wrapped(std::string_view(line).substr(indent), at, at, columns);
     }
     out += line + '\n';
   }

@@ -359,6 +359,9 @@ class Cli(Case):
             said = zerohop(*args.split()).stdout
             self.assertGreater(max(map(len, said.splitlines())), 90, "elsewhere no line is broken")
             self.assertEqual(narrow.stdout.split(), said.split())
+        for args in ("bench raw --help", "bench --help", *["bench raw --lines"][: len(os.sched_getaffinity(0)) - 1]):
+            lines = [x for x in in_terminal(40, *args.split()).stdout.splitlines() if not x.startswith("zerohop ")]
+            self.assertEqual([x for x in lines if len(x) > 40 and " " in x.strip()], [], args)
 
     def test_info_says_nothing_twice(self):
         # Two levels for which the same was measured may well choose the same, so nothing is kept.

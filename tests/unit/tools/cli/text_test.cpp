@@ -32,6 +32,9 @@ TEST(Text, HangsBelowItself) { EXPECT_EQ(hanging("ok  ", "one two", 8), "ok  one
 TEST(Text, FitsLinesBelowTheirExplanations) {
   EXPECT_EQ(fitted("  name    what it is, in a few words\n  x\n", 30, false),
             "  name    what it is, in a few\n          words\n  x\n");
+  EXPECT_EQ(fitted("  name    what it is, in a few words\n", 29, false),
+            "  name\n      what it is, in a few\n      words\n")
+      << "no room beside the name";
   EXPECT_EQ(fitted("one two\nthree\n", 30, false), "one two\nthree\n");
   EXPECT_EQ(fitted("one two\nthree\n", 30), "one two three\n") << "a paragraph";
 }
