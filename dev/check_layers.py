@@ -59,15 +59,15 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 48_572,
-    "lines of tools": 12_600,
-    "lines of tests": 62_255,
+    "lines of tools": 12_608,
+    "lines of tests": 62_282,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,
-    "lines of python": 6_141,
-    "words of pages": 41_010,
+    "lines of python": 6_173,
+    "words of pages": 41_012,
     "variables": 13,
-    "leaf commands": 18,
+    "leaf commands": 19,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|add_python_command\(\S+ |\bb\.name = )"(?!bench|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

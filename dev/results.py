@@ -5,7 +5,7 @@
     dev/results.py --write                                                 writes the tables
     dev/results.py --from out.json --machine "an AMD cloud VM of two processors"   keeps a run first
 
-`out.json`: what `python3 -m zerohop.by_placement --json out.json` wrote, of bare hosts and of zerohop under Open MPI.
+`out.json`: what `zerohop python by_placement --json out.json` wrote, of bare hosts and of zerohop under Open MPI.
 A table stands between `<!-- results:<name> -->` and `<!-- results:end -->`.
 """
 

@@ -1,6 +1,6 @@
 """`zerohop bench p2p` until both placements that a machine takes, near and far, have enough launches of each host.
 
-    python3 -m zerohop.by_placement --minutes 20 --json out.json -- --only latency --under openmpi
+    zerohop python by_placement --minutes 20 --json out.json -- --only latency --under openmpi
 
 Runs rounds of `zerohop bench p2p` (with the words behind --) until each placement that was seen has 10 launches of each
 kind (a host bare, zerohop under a host), or the time is up. Then each launch of zerohop is paired with that of each

@@ -1,12 +1,13 @@
 """The rows of a file that `zerohop bench ... --json` wrote, as comma-separated values on standard output.
 
-    python3 -m zerohop.csv p2p.json > p2p.csv
+    zerohop python csv p2p.json > p2p.csv
 
 Nested values have a column each, named by their path: `to_best_peer.median`.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import sys
@@ -20,10 +21,10 @@ def flat(value: object, path: str = "") -> dict[str, object]:
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    rows = [flat(row) for row in json.loads(Path(sys.argv[1]).read_text())["rows"]]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zerohop", help=argparse.SUPPRESS)
+    parser.add_argument("file", type=Path)
+    rows = [flat(row) for row in json.loads(parser.parse_args().file.read_text())["rows"]]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(sys.stdout, columns)
     writer.writeheader()

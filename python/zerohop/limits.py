@@ -1,6 +1,6 @@
 """The project's own limits on what `zerohop bench p2p --json` and `bench coll --json` measured: met, missed or open.
 
-    python3 -m zerohop.limits p2p.json
+    zerohop python limits p2p.json
 
 A limit is met where the whole 95 % interval keeps it, missed where the whole interval breaks it. Times are one way
 (ping-pong) or per message (streams). Exit code 1 when a limit is missed.
@@ -8,6 +8,7 @@ A limit is met where the whole 95 % interval keeps it, missed where the whole in
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -143,10 +144,10 @@ def judged_means(summary: list[dict]) -> list[tuple[str, str]]:
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    document = json.loads(Path(sys.argv[1]).read_text())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zerohop", help=argparse.SUPPRESS)
+    parser.add_argument("file", type=Path)
+    document = json.loads(parser.parse_args().file.read_text())
     found = (
         judged_rows(document["rows"])
         + judged_shares(document["rows"])

@@ -1,6 +1,6 @@
 """Draws what a benchmark or a model wrote as JSON as one picture, by what the file holds.
 
-    python3 -m zerohop.plot p2p.json latency.svg
+    zerohop python plot p2p.json latency.svg
 
 - `zerohop bench p2p --json`: one panel for each placement (near, far) and kind of buffer that has latency rows: one-way
   time of every MPI over the message size, relative to the best peer at that size, with the 95 % interval of zerohop's
@@ -175,6 +175,7 @@ def choice_figure(document: dict) -> plt.Figure:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path, help="what was written as JSON")
     parser.add_argument("picture", type=Path, help="file to write (.svg)")
     arguments = parser.parse_args()

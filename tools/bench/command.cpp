@@ -141,7 +141,7 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
         return wrong_names({"malloc", "static", "alloc_mem"}, list);
       })
       ->capture_default_str();
-  c->add_option("--json", o->json_path, "Write all results as JSON (`python3 -m zerohop.csv FILE` makes CSV of it)")
+  c->add_option("--json", o->json_path, "Write all results as JSON (`zerohop python csv FILE` makes CSV of it)")
       ->check(&wrong_output);
   c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge")->check(&wrong_output);
   c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing")

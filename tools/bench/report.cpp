@@ -80,7 +80,7 @@ std::string closing_of(const Judged& judged, const std::string& times) {
       resolved || judged.rows.empty()
           ? ""
           : "No ratio is resolved: that takes 6 launches of each side at one placement, near "
-            "or far. Give it more --rounds, or `python3 -m zerohop.by_placement --minutes "
+            "or far. Give it more --rounds, or `zerohop python by_placement --minutes "
             "20`, on a machine that nothing else uses.\n");
 }
 

@@ -50,7 +50,8 @@ int refuse(const std::string& command, const std::string& why, int code = 2);
 /// Of "30", "30s", "2m" or "1h", in nanoseconds; 0 of anything else.
 [[nodiscard]] uint64_t patience_ns_of(const std::string& text);
 
-/// A command that is `python3 -m zerohop.<module>`, which is told this command, and all that stands behind its name.
+/// A command that is `python3 -m zerohop <module>`, which is told this command, and all that stands behind its name.
+/// Without a module the first word names it.
 void add_python_command(CLI::App& parent, const std::string& name, const std::string& module, const std::string& about);
 
 }  // namespace zh::tools

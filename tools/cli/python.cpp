@@ -26,9 +26,9 @@ std::string package_folder() {
   return "";
 }
 
-/// Becomes `python3 -m zerohop.<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
-/// the exit code, after a message.
-int become_python(const std::string& module, const std::vector<std::string>& arguments) {
+/// Becomes `python3 -m zerohop <module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
+/// the exit code, after a message. `arguments`: the module before them.
+int become_python(const std::vector<std::string>& arguments) {
   constexpr int kCannotRun = 126;
   if (const std::string folder = package_folder(); !folder.empty()) {
     const char* before = std::getenv("PYTHONPATH");
@@ -39,8 +39,10 @@ int become_python(const std::string& module, const std::vector<std::string>& arg
   std::string path = os::own_folder() + "/python3";
   const Status found = os::readable(path) ? kOk : os::find_program("python3", &path);
   // By the first word Python finds its environment.
-  std::vector<std::string> words = {path, "-m", "zerohop." + module, "--zerohop", os::own_folder() + "/zerohop"};
+  std::vector<std::string> words = {path, "-m", "zerohop"};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  const bool named = !arguments.empty() && !arguments[0].starts_with('-');
+  if (named) words.insert(words.begin() + 4, {"--zerohop", os::own_folder() + "/zerohop"});
   const int error = found.ok() ? os::execute(path, words) : found.error();
   std::fprintf(stderr, "zerohop: python3: %s. This command needs it.\n", std::strerror(error));
   return kCannotRun;
@@ -53,7 +55,11 @@ void add_python_command(CLI::App& parent, const std::string& name, const std::st
   CLI::App* command = parent.add_subcommand(name, about + " (needs python3).");
   command->set_help_flag();
   command->prefix_command();
-  command->callback([command, module] { exit_code = become_python(module, command->remaining()); });
+  command->callback([command, module] {
+    std::vector<std::string> arguments = command->remaining();
+    if (!module.empty()) arguments.insert(arguments.begin(), module);
+    exit_code = become_python(arguments);
+  });
 }
 
 void add_model_command(CLI::App& app) {
@@ -74,6 +80,7 @@ void add_reproduce_command(CLI::App& app) {
 void add_report_commands(CLI::App& app) {
   add_python_command(app, "report", "report", "What the statistics of a job say: a page, and lines of what limited it");
   add_python_command(app, "compare", "report.compare", "What changed between the statistics of two runs");
+  add_python_command(app, "python", "", "Programs beside the command: by_placement, csv, limits, plot");
 }
 
 }  // namespace zh::tools

@@ -145,5 +145,3 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("\nzerohop reproduce: interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(1)

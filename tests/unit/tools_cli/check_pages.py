@@ -1,11 +1,13 @@
 """Checks what the command tells of itself: version, completion, manual pages. Usage: check_pages.py <zerohop> <cc>"""
 
+import json
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from cli import Case, zerohop
+import fake_statistics
+from cli import ZEROHOP, Case, zerohop
 
 
 class Pages(Case):
@@ -41,6 +43,31 @@ class Pages(Case):
             text = Path(folder, "zerohop-bench-p2p.1").read_text()
             self.assertIn("\\fB\\-\\-rounds\\fR", text)
             self.assertIn("SEE ALSO", text)
+
+    def test_programs_in_python_are_found_by_the_command_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Path(folder, "rows.json")
+            rows.write_text('{"rows": [{"a": 1, "b": {"c": 2}}]}')
+            self.assertEqual(zerohop("python", "csv", str(rows)).stdout.split(), ["a,b.c", "1,2"])
+            rows.write_text('{"rows": []}')
+            self.assertIn("0 met", zerohop("python", "limits", str(rows)).stdout)
+            r = zerohop("python", "csv", "/no/such.json")
+            self.assertEqual((r.returncode, r.stderr), (1, "zerohop: /no/such.json: No such file or directory\n"))
+        self.assertIn("--minutes", zerohop("python", "by_placement", "--help").stdout)
+        for words, code in ((["--help"], 0), ([], 1), (["nope"], 1)):
+            r = zerohop("python", *words)
+            self.assertEqual((r.returncode, "zerohop python csv" in r.stdout + r.stderr), (code, True), words)
+
+    def test_what_python_cannot_write_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder, Path("/dev/full").open("w") as full:
+            Path(folder, "s.json").write_text(json.dumps(fake_statistics.document()))
+            for words in ("report s.json", "report s.json --json", "compare s.json s.json", "reproduce --list",
+                          "python --help", "python by_placement --minutes 0 --launches /dev/full"):  # fmt: skip
+                command = [ZEROHOP, *words.split()]
+                r = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder)
+                said = r.stderr.removeprefix("the time is up (0 minutes)\n")
+                self.assertEqual((r.returncode, said.count("\n")), (1, 1), (words, r.stderr))
+                self.assertIn("cannot write the output: No space left on device", said)
 
 
 if __name__ == "__main__":

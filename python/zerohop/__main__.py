@@ -1,0 +1,37 @@
+"""Programs of this package, found beside the command wherever it is installed.
+
+    zerohop python by_placement --minutes 20 -- --only latency    `bench p2p` until near and far ranks have launches
+    zerohop python csv p2p.json > p2p.csv                         a table of what `zerohop bench --json` wrote
+    zerohop python plot p2p.json latency.svg                      a picture of it
+    zerohop python limits p2p.json                                the limits of point-to-point, met or missed
+
+`--help` behind a name tells more.
+"""
+
+# What `zerohop` becomes for a command that is written in Python, too.
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+
+
+def run(name: str) -> None:
+    if name in ("-h", "--help"):
+        print(__doc__, end="")
+    elif not name.replace("_", "").replace(".", "").isalpha() or importlib.util.find_spec(f"zerohop.{name}") is None:
+        sys.exit(__doc__)
+    else:
+        runpy.run_module(f"zerohop.{name}", run_name="__main__", alter_sys=True)
+
+
+try:
+    try:
+        run(sys.argv.pop(1) if len(sys.argv) > 1 else "")
+    finally:
+        sys.stdout.flush()
+except OSError as why:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left to be written at the end
+    broken = isinstance(why, BrokenPipeError)
+    sys.exit(1 if broken else f"zerohop: {why.filename or 'cannot write the output'}: {why.strerror or why}")
