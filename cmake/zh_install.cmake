@@ -51,7 +51,8 @@ if(TARGET zerohop_tools AND NOT CMAKE_CROSSCOMPILING)
     list(APPEND commands COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/${folder}
                          COMMAND zerohop_tools completion ${shell} > ${pages}/${completion_${shell}})
   endforeach()
-  add_custom_command(OUTPUT ${pages}/share/man/man1/zerohop.1 ${commands} DEPENDS zerohop_tools VERBATIM
+  file(GLOB_RECURSE python_files ${PROJECT_SOURCE_DIR}/python/*.py) # the pages have their help
+  add_custom_command(OUTPUT ${pages}/share/man/man1/zerohop.1 ${commands} DEPENDS zerohop_tools ${python_files} VERBATIM
                      COMMENT "Writing manual pages and completion")
   add_custom_target(pages ALL DEPENDS ${pages}/share/man/man1/zerohop.1)
   install(DIRECTORY ${pages}/share DESTINATION .)

@@ -59,8 +59,8 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 48_572,
-    "lines of tools": 12_608,
-    "lines of tests": 62_282,
+    "lines of tools": 12_621,
+    "lines of tests": 62_285,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,

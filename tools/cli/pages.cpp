@@ -1,11 +1,12 @@
 // The table of commands and options as manual pages and as completion for shells. What Python's commands take
-// (add_python_command) is not in the table.
+// (add_python_command) is not in the table: their pages have their help.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 
+#include "os/program.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/pages.h"
@@ -104,6 +105,16 @@ std::string roff_of_text(const std::string& text) {
   return literal ? out + ".fi\n" : out;
 }
 
+/// What a command in Python tells by --help; "" where no Python runs.
+std::string help_of(const Command& command) {
+  const std::string program = shell_quoted({os::own_folder() + "/zerohop-tools"});
+  const std::string rest = command.path.substr(command.path.find(' '));
+  std::string text;
+  FILE* said = popen(("COLUMNS=72 " + program + rest + " --help 2>/dev/null").c_str(), "r");
+  for (int c = 0; said != nullptr && (c = std::fgetc(said)) != EOF;) text += static_cast<char>(c);
+  return said != nullptr && pclose(said) == 0 ? text : "";
+}
+
 std::string page_of(const Command& command) {
   const std::string name = replaced(command.path, " ", "-");
   std::string upper = name;
@@ -122,7 +133,9 @@ std::string page_of(const Command& command) {
   }
   if (command.path == "zerohop run") out += " PROGRAM [ARGUMENTS...]";
   out += "\n.SH DESCRIPTION\n" + roff_of_text(self.about);
-  if (in_python) out += ".PP\n`" + roff(command.path) + " \\-\\-help` tells its arguments.\n";
+  const std::string help = in_python ? help_of(command) : "";
+  if (!help.empty()) out += ".SH OPTIONS\n" + roff_of_text(help);
+  if (in_python && help.empty()) out += ".PP\n`" + roff(command.path) + " \\-\\-help` tells its arguments.\n";
   const std::string footer = command.app->get_footer();
   if (!footer.empty() && (parent == nullptr || footer != parent->get_footer())) out += roff_of_text("\n" + footer);
   for (const auto& [title, entries] : {std::pair{"COMMANDS", &command.subcommands}, {"OPTIONS", &command.options}}) {

@@ -43,6 +43,9 @@ class Pages(Case):
             text = Path(folder, "zerohop-bench-p2p.1").read_text()
             self.assertIn("\\fB\\-\\-rounds\\fR", text)
             self.assertIn("SEE ALSO", text)
+            known = {"report": "svg", "bench-apps": "classes", "model-report": "points", "reproduce": "list"}
+            for name, said in (known | {"python": "minutes"}).items():
+                self.assertIn(f"\\-\\-{said}", Path(folder, f"zerohop-{name}.1").read_text())
 
     def test_programs_in_python_are_found_by_the_command_alone(self):
         with tempfile.TemporaryDirectory() as folder:
