@@ -117,6 +117,11 @@ def everything_is_counted(host, folder: Path) -> None:
     done = subprocess.run(
         [str(ZEROHOP.command), "doctor", "--json", "--stats", str(folder / "stats.json")],
         capture_output=True, text=True)  # fmt: skip
+    left = {rank["fallbacks"].get("messages: on communicators of the MPI library alone") for rank in document["ranks"]}
+    expect(left == {3}, f"messages on a communicator of the host: {left}")
+    n = sum(row["messages"] for rank in document["ranks"] for rows in rank["sent"]["by_path"].values() for row in rows)
+    served = next(check["finding"] for check in json.loads(done.stdout)["checks"] if check["name"] == "served")
+    expect(f"{100 * n / (n + 3 * RANKS):.1f} % of {n + 3 * RANKS} messages" in served, served)
     read_back = json.loads(done.stdout)["collectives"]
     total = sum(calls for rank in document["ranks"] for calls, _ in counted(rank).values())
     expect(sum(row["calls"] for row in read_back) == total, f"doctor counts otherwise than {total}: {done.stdout}")

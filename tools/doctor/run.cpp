@@ -131,8 +131,10 @@ Check check_served(const RunStats& run) {
     calls += c.calls;
     if (c.by != "host") served += c.calls;
   }
-  // Messages of communicators that stay with the host are counted by nobody.
-  Check c{"served", "zerohop carried " + count(run.messages, "message") + " inside nodes"};
+  uint64_t left = 0;
+  for (const auto& [why, times] : run.left_to_host) left += why.starts_with("messages: ") ? times : 0;
+  const std::string part = left > 0 ? percent(share(run.messages, run.messages + left)) + " of " : "";
+  Check c{"served", "zerohop carried " + part + count(run.messages + left, "message") + " inside nodes"};
   if (calls > 0)
     c.finding +=
         fmt::format(" and served {} of {} of collectives", percent(share(served, calls)), count(calls, "call"));

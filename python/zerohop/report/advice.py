@@ -17,6 +17,7 @@ FALLBACKS = {
     ),
     "collectives: leaders have as many communicators": "free communicators that are not needed (MPI_Comm_free)",
     "collectives: the host made no communicator of leaders": "free communicators that are not needed (MPI_Comm_free)",
+    "messages: on communicators of": "make those communicators and their parents without the info key `zerohop`",
     "single copy by": "nothing: memory went while it was copied, and another way took over",
 }
 HUGE = "`echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled` (or ZEROHOP_HEAP=1: small pages)"

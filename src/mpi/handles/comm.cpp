@@ -48,6 +48,17 @@ bool ask_each_other(MPI_Comm comm, std::span<int32_t> world_ranks) {
   return host.Allgather(&mine, 1, MPI_INT, world_ranks.data(), 1, MPI_INT, comm) == MPI_SUCCESS;
 }
 
+/// Of these ranks of the communicator.
+void ask_host(MPI_Comm comm, std::span<const int> ranks, int* world_ranks) {
+  MPI_Group group;
+  MPI_Group world;
+  host.Comm_group(comm, &group);
+  host.Comm_group(MPI_COMM_WORLD, &world);
+  host.Group_translate_ranks(group, static_cast<int>(ranks.size()), ranks.data(), world, world_ranks);
+  host.Group_free(&group);
+  host.Group_free(&world);
+}
+
 /// The host's answer, in one call for all of them: false if one is not in this world, or `comm` an intercommunicator.
 bool translate(MPI_Comm comm, std::span<int32_t> world_ranks) {
   int inter = 0;
@@ -55,15 +66,9 @@ bool translate(MPI_Comm comm, std::span<int32_t> world_ranks) {
   if (inter != 0) return false;
   // Only where all ranks of the world take part; all members are of it, since those of the parent are.
   if (world_ranks.size() > kMostTranslated && shim.collectives) return ask_each_other(comm, world_ranks);
-  MPI_Group group;
-  MPI_Group world;
-  host.Comm_group(comm, &group);
-  host.Comm_group(MPI_COMM_WORLD, &world);
   std::vector<int> ranks(world_ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  host.Group_translate_ranks(group, static_cast<int>(ranks.size()), ranks.data(), world, world_ranks.data());
-  host.Group_free(&group);
-  host.Group_free(&world);
+  ask_host(comm, ranks, world_ranks.data());
   return std::ranges::all_of(world_ranks, [](int rank) { return rank >= 0 && rank < shim.world_size; });
 }
 
@@ -116,6 +121,18 @@ void drop_stale(MPI_Comm made) {
 }
 
 }  // namespace
+
+bool is_neighbour(MPI_Comm comm, int member) {
+  int inter = 0;
+  int n = 0;
+  int rank = -1;
+  host.Comm_test_inter(comm, &inter);
+  host.Comm_size(comm, &n);
+  if (inter != 0 || member < 0 || member >= n) return false;
+  ask_host(comm, {&member, 1}, &rank);
+  const Members& all = *member_lists.world();
+  return rank >= 0 && rank < all.size() && rank != all.self() && all.local()[static_cast<size_t>(rank)] >= 0;
+}
 
 void take_world() {
   const node::Node& node = shim.rank->node();

@@ -95,6 +95,8 @@ struct ExpectedComm {
 /// At the call: counts it. Null if the communicator must stay with the host (`served` false).
 [[nodiscard]] std::unique_ptr<ExpectedComm> expect_duplicate(CommInfo* parent, bool served);
 void made_as_expected(const ExpectedComm& expected, MPI_Comm made);
+/// Whether that member of a communicator of the host's alone is another rank of this node; not of intercommunicators.
+[[nodiscard]] bool is_neighbour(MPI_Comm comm, int member);
 /// For a persistent request of `info`, or a receive that its WildcardQueue has seen. Giving up the last one may free
 /// the host's communicator, which calls the program's callbacks.
 void hold_comm(CommInfo* info);

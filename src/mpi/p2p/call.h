@@ -35,7 +35,7 @@ struct Arguments {
   }
 };
 
-/// For the statistics: a message to another node, which the host carries.
+/// For the statistics: a message that the host carries, to another node or on a communicator of its own.
 void count_sent_by_host(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type);
 
 // The host's sends of each form, by mode, with those arguments.

@@ -61,6 +61,8 @@ int failed(Operation* op, int error) {
 void count_sent_by_host(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type) {
   const CommInfo* info = known(comm);
   MPI_Count size = 0;
+  if (info == nullptr && count >= 0 && is_neighbour(comm, dest))
+    shim.rank->count_fallback("messages: on communicators of the MPI library alone");
   if (info == nullptr || !is_rank(info, dest) || info->local[dest] >= 0 || count < 0) return;
   if (host.Type_size_x(type, &size) != MPI_SUCCESS) return;
   shim.rank->count_sent_by_host(info->members->world()[static_cast<size_t>(dest)], static_cast<uint64_t>(count * size));

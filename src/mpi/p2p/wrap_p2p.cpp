@@ -273,11 +273,15 @@ int start_exchange_request(const Exchange& x, std::byte* scratch, MPI_Request* h
 /// Calls the host's MPI_Sendrecv or MPI_Isendrecv.
 template <typename Function, typename N, typename End>
 int hand_to(Function function, const Arguments<N>& s, const Arguments<N>& r, End end) {
+  if (shim.counts_calls) [[unlikely]]
+    count_sent_by_host(s.comm, s.rank, static_cast<MPI_Count>(s.count), s.datatype);
   return function(s.buf, s.count, s.datatype, s.rank, s.tag, r.buf, r.count, r.datatype, r.rank, r.tag, s.comm, end);
 }
 /// Calls its form with one buffer.
 template <typename Function, typename N, typename End>
 int hand_to_replacing(Function function, const Arguments<N>& s, const Arguments<N>& r, End end) {
+  if (shim.counts_calls) [[unlikely]]
+    count_sent_by_host(s.comm, s.rank, static_cast<MPI_Count>(s.count), s.datatype);
   return function(s.buf, s.count, s.datatype, s.rank, s.tag, r.rank, r.tag, s.comm, end);
 }
 

@@ -258,7 +258,7 @@ class Sentences(InFolder):
     def test_each_reason_of_the_library_has_advice(self):
         source = Path(__file__).parents[3] / "src"
         files = [*(source / "mpi").rglob("*.cpp"), *(source / "mpi").rglob("*.h"), source / "engine/counters_json.cpp"]
-        told = r'"((?:started )?collectives(?: of neighbours)?:[^"]+|single copy by [^"]+)"'
+        told = r'"((?:started )?collectives(?: of neighbours)?:[^"]+|messages: [^"]+|single copy by [^"]+)"'
         found = {reason for f in files for reason in re.findall(told, f.read_text())}
         self.assertGreater(len(found), 7)
         self.assertEqual({r for r in found if advice.for_fallback(r) == advice.UNKNOWN}, set())

@@ -137,7 +137,7 @@ TEST(RunStats, WhatWasServedIsToldFirst) {
   second["rank"] = 1;
   first["peers"] = {{{"rank", 1}, {"messages", 5}, {"bytes", 50}}, {{"rank", 2}, {"messages", 7}, {"bytes", 70}}};
   json third = rank(0, 0, "");
-  third.update({{"rank", 2}, {"node", 1}, {"fallbacks", {{"collectives: other", 3}}}});
+  third.update({{"rank", 2}, {"node", 1}, {"fallbacks", {{"collectives: other", 3}, {"messages: other", 4}}}});
   first["calls"] = {{{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "team"}, {"calls", 3}, {"bytes", 80}},
                     {{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "nothing to do"}, {"calls", 9}, {"bytes", 0}},
                     {{"call", "MPI_Allreduce"}, {"ranks", 2}, {"by", "host"}, {"calls", 1}, {"bytes", 8}},
@@ -146,10 +146,11 @@ TEST(RunStats, WhatWasServedIsToldFirst) {
   ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {first, second, third}}}, &run));
   const Check c = run_checks(run)[0];
   EXPECT_EQ(c.state, State::kOk);
-  EXPECT_EQ(c.finding,
-            "zerohop carried 12 messages inside nodes and served 75.0 % of 4 calls of collectives; by the MPI library: "
-            "7 messages to other "
-            "nodes; left to the MPI library: “collectives: other” 3 times");
+  EXPECT_EQ(
+      c.finding,
+      "zerohop carried 75.0 % of 16 messages inside nodes and served 75.0 % of 4 calls of collectives; by the MPI "
+      "library: 7 messages to other nodes; left to the MPI library: “collectives: other” 3 times, “messages: other” "
+      "4 times");
 }
 
 TEST(RunStats, ARunOfWhichNothingWasServedIsAWarning) {
