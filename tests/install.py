@@ -111,6 +111,7 @@ def in_environment(folder: Path, wheel: Path) -> Path:
     (packages / "other").touch()  # else pip takes the emptied folder with it
     before = files_of(environment)
     run(*install)
+    run(environment / "bin" / "zerohop", "reproduce", "--list")  # whose Python is not to leave compiled files
     run(*pip, "uninstall", "-y", "zerohop")
     if left := files_of(environment) - before:
         raise Wrong(f"uninstalled, it leaves {sorted(left)[:3]}")
