@@ -19,6 +19,7 @@ uint64_t window_budget(uint32_t ranks) {
   return std::min(wanted, std::max(kLeast, os::address_space_left() / 4));
 }
 
+constexpr uint64_t kPackedBytes = 16 << 10;  // at once, on the stack
 constexpr uint64_t kPieceBytes = 256 << 10;  // of one access, so that a rank that forks need not wait for long
 }  // namespace
 
@@ -77,6 +78,9 @@ uint64_t PeerMemory::move_mapped(uint32_t owner, const RemoteBufferShm& remote, 
 
 uint64_t PeerMemory::move_by_kernel(uint32_t owner, const Buffer& remote, uint64_t from, uint64_t n,
                                     const Buffer& local, Direction direction) {
+  if (local.layout != nullptr && local.layout->short_blocks() && by_cma(owner)) {
+    return move_packed(owner, remote, from, n, local, direction);
+  }
   uint64_t moved = 0;
   const pid_t pid = node_.pid(owner);
   const bool reads = direction == Direction::kRead;
@@ -96,6 +100,26 @@ uint64_t PeerMemory::move_by_kernel(uint32_t owner, const Buffer& remote, uint64
     observer_.kernel_copy_ended(owner, s, moved, n);
   }
   return moved;
+}
+
+// CMA looks up the pages of each block, so short ones go packed, through memory of this rank.
+uint64_t PeerMemory::move_packed(uint32_t owner, const Buffer& remote, uint64_t from, uint64_t n, const Buffer& local,
+                                 Direction direction) {
+  alignas(kLineBytes) std::byte packed[kPackedBytes];
+  const bool reads = direction == Direction::kRead;
+  uint64_t done = 0;
+  for (uint64_t piece = 0; done < n; done += piece) {
+    const uint64_t at_byte = from + done;
+    piece = std::min(kPackedBytes, n - done);
+    if (!reads) pack(local, at_byte, piece, packed, Store::kTemporal);
+    // As if the bytes before the piece were there, too.
+    const Buffer whole{reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(packed) - at_byte), at_byte + piece,
+                       nullptr};
+    const uint64_t moved = move_by_kernel(owner, remote, at_byte, piece, whole, direction);
+    if (reads) unpack(local, at_byte, moved, packed, Store::kTemporal);
+    if (moved != piece) return done + moved;
+  }
+  return done;
 }
 
 uint64_t PeerMemory::copy_in(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,

@@ -153,6 +153,8 @@ class PeerMemory final : public MemoryAccess {
                        Move&& move);
   uint64_t move_by_kernel(uint32_t owner, const Buffer& remote, uint64_t from, uint64_t n, const Buffer& local,
                           Direction direction);
+  uint64_t move_packed(uint32_t owner, const Buffer& remote, uint64_t from, uint64_t n, const Buffer& local,
+                       Direction direction);
   uint64_t access(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
                   Direction direction);
   void note_map_failure(uint32_t owner);

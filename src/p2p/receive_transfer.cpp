@@ -10,7 +10,7 @@ namespace zh::p2p {
 copy::Reach Rendezvous::can_pull(const Request* r, const TransferShm& t) const {
   using copy::Reach;
   if (r->direct_broken) return Reach::kNone;
-  const Reach reach = reach_from(*r, t.sender, t.source);
+  const Reach reach = memory_.reach(t.sender, t.source);
   if (reach == Reach::kNone || reach == Reach::kSelf) return reach;
   // The sender copies one message at a time: what waits behind another one of its is this end's as well.
   const bool behind = r->prev != nullptr && r->prev->peer == r->peer;

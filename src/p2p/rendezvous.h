@@ -117,8 +117,6 @@ class Rendezvous {
     return channels_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : channels_.self()].choice;
   }
   [[nodiscard]] bool can_map(const copy::Buffer& buffer, int32_t peer) const;
-  /// How this end of a transfer could reach the buffer of the other.
-  [[nodiscard]] copy::Reach reach_from(const Request& mine, uint32_t peer, const copy::RemoteBufferShm& theirs) const;
   /// Whether the peer of a transfer by cells is away for so long that this end moves its bytes.
   [[nodiscard]] bool gone(const Channel& peer) const;
   void publish_layout(Request* request, int32_t peer, copy::RemoteBufferShm* out);

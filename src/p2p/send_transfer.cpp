@@ -8,20 +8,12 @@
 
 namespace zh::p2p {
 
-copy::Reach Rendezvous::reach_from(const Request& mine, uint32_t peer, const copy::RemoteBufferShm& theirs) const {
-  const copy::Reach reach = memory_.reach(peer, theirs);
-  const copy::LayoutShm* const layout = mine.buffer.layout;
-  const bool slow =
-      reach == copy::Reach::kKernel && layout != nullptr && layout->short_blocks() && memory_.by_cma(peer);
-  return slow ? copy::Reach::kNone : reach;
-}
-
 // Cells are faster than to stand in for a peer that comes back at once.
 bool Rendezvous::gone(const Channel& peer) const { return peer.in_host() || channels_.long_away(peer); }
 
 copy::Reach Rendezvous::can_push(const Request* r, const TransferShm& t) const {
   if (r->direct_broken || t.receiver == channels_.self()) return copy::Reach::kNone;
-  const copy::Reach reach = reach_from(*r, t.receiver, t.target);
+  const copy::Reach reach = memory_.reach(t.receiver, t.target);
   const Direct copiers = t.copiers();
   const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter;
   const Channel& peer = channels_[uint32_t{t.receiver}];
