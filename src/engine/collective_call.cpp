@@ -109,6 +109,7 @@ bool CollectiveCall::choose_memory() {
     if (team->is_out()) return false;
   }
   memory_team_ = team;
+  small_ = small;
   return true;
 }
 
@@ -170,10 +171,7 @@ void CollectiveCall::start() {
   const std::lock_guard lock(calls_.mutex_);
   transport_->announce(started_, digest_);
   if (!does_anything()) return;
-  done_.store_relaxed(0);
-  awaited_.store_relaxed(nullptr);
-  ask_at_ns_ = 0;
-  comes_by_itself_ = through_memory();
+  await_end();
   if (through_memory()) {
     memory_team_->begin(problem, started_, digest_, buffers, &memory_call_);
   } else {
@@ -185,6 +183,17 @@ void CollectiveCall::start() {
     if (advance(false)) return;
     calls_.active_.push_back(this);
   }
+  calls_.count_active();
+}
+
+void CollectiveCall::start_again() {
+  number_ = started_ = of_->n_calls_++;
+  const std::lock_guard lock(calls_.mutex_);
+  transport_->announce(started_, digest_);
+  await_end();
+  memory_team_->begin_again(problem, started_, buffers, &memory_call_);
+  if (advance(false)) return;
+  calls_.active_.push_back(this);
   calls_.count_active();
 }
 
@@ -250,7 +259,7 @@ Code CollectiveCall::trouble() {
   return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }
 
-bool CollectiveCall::step() {
+inline bool CollectiveCall::step() {
   if (through_memory()) {
     using Progress = NonblockingOnNode::Progress;
     switch (memory_team_->advance(&memory_call_)) {

@@ -53,6 +53,9 @@ class CollectiveCall {
     shares_ = false;
   }
   void start();
+  /// Of a nonblocking one through slots that has ended well: the same call again, with other buffers. What was agreed,
+  /// planned and made for it serves that, too. Takes a number.
+  void start_again();
   /// Of a call that blocks: waits until it is complete.
   void finish();
   /// In place of that, where something is wrong with this rank's arguments: members that wait for it learn so.
@@ -72,6 +75,8 @@ class CollectiveCall {
   /// coll::algorithms().
   [[nodiscard]] bool does_anything() const { return through_memory() || run_ != nullptr; }
   [[nodiscard]] bool through_memory() const { return memory_team_ != nullptr; }
+  /// Once it is ready: whether that is by slots, if at all.
+  [[nodiscard]] bool small() const { return small_; }
   [[nodiscard]] size_t algorithm() const { return algorithm_; }
 
  protected:
@@ -98,7 +103,7 @@ class CollectiveCall {
   /// True once it is complete. `alone`: as ActiveCollectives::advance() has it.
   bool advance(bool alone);
   /// True once the call under way has ended, as code_ says.
-  bool step();
+  [[gnu::always_inline]] bool step();
   void fail(Code code);
   /// Whether all members on this node want to share the steps of a run made now, and take the call for the same. If
   /// not, there is none.
@@ -108,6 +113,12 @@ class CollectiveCall {
   /// Whether a team of the members serves it.
   bool choose_memory();
   void start_run();
+  void await_end() {
+    done_.store_relaxed(0);
+    awaited_.store_relaxed(nullptr);
+    ask_at_ns_ = 0;
+    comes_by_itself_ = through_memory();
+  }
   /// For any thread: whether nothing is under way but this call, and what it waits for has not come.
   [[nodiscard]] bool still_waits() const;
   /// What keeps the call from ending, where it stands still: members that disagree about it, or a dead one. Seldom
@@ -135,6 +146,7 @@ class CollectiveCall {
   uint32_t idle_ = 0;
   Kind kind_;
   bool of_any_length_ = false;
+  bool small_ = false;
   bool shares_ = false;  ///< has steps that wait for others
   bool left_to_host_ = false;
   bool comes_by_itself_ = false;  ///< the call under way, as it began: others bring it about without this rank's engine

@@ -52,9 +52,7 @@ NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, co
 void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t digest, const coll::Call& buffers,
                               coll::NonblockingCall* call) {
   if (state_ == State::kNew) begin_set_up();
-  call->number = number;
   call->gives = (p.collective != Collective::kBcast && p.collective != Collective::kScatter) || p.self == p.root;
-  call->give = call->gives ? given(p, buffers) : nullptr;
   call->exact = buffers.exact;
   call->able = !buffers.empty_handed;
   std::tie(call->first, call->end) = givers_of(p);
@@ -62,18 +60,22 @@ void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t 
   call->piece = call->pieces == 1 ? 0 : p.self;
   call->bytes = p.bytes();
   call->digest = uint64_t{digest} << 32 | p.element_bytes;
-  call->out = buffers.output;
   call->how = coll::reduces(p.collective) ? buffers.how : coll::Reduction{};
+  begin_again(p, number, buffers, call);
+}
+
+void NonblockingOnNode::begin_again(const coll::Problem& p, uint64_t number, const coll::Call& buffers,
+                                    coll::NonblockingCall* call) {
+  call->number = number;
+  call->give = call->gives ? given(p, buffers) : nullptr;
+  call->out = buffers.output;
   if (state_ != State::kUnserved) team_->begin(call);
 }
 
-NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NonblockingCall* call) {
-  if (state_ == State::kSettingUp) [[unlikely]]
-    set_up();
+NonblockingOnNode::Progress NonblockingOnNode::advance_unserved(coll::NonblockingCall* call) {
+  if (state_ == State::kSettingUp) set_up();
+  if (state_ == State::kServes) return advance(call);
   switch (state_) {
-    case State::kServes:
-      if (!team_->advance(call)) return Progress::kWaits;
-      return call->unserved ? Progress::kUnserved : Progress::kEnded;
     case State::kUnserved:
       return Progress::kUnserved;
     case State::kFailed:

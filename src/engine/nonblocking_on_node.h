@@ -28,12 +28,20 @@ class NonblockingOnNode {
   /// begin in the order of their numbers.
   void begin(const coll::Problem& problem, uint64_t number, uint32_t digest, const coll::Call& buffers,
              coll::NonblockingCall* call);
+  /// Begins a call that has ended well once more, under another number and with the buffers as they are now.
+  void begin_again(const coll::Problem& problem, uint64_t number, const coll::Call& buffers,
+                   coll::NonblockingCall* call);
   enum class Progress : uint8_t {
     kWaits,
     kEnded,    ///< its code says how
     kUnserved  ///< all members take another way for it, and it is forgotten here
   };
-  Progress advance(coll::NonblockingCall* call);
+  [[gnu::always_inline]] Progress advance(coll::NonblockingCall* call) {
+    if (state_ != State::kServes) [[unlikely]]
+      return advance_unserved(call);
+    if (!team_->advance(call)) return Progress::kWaits;
+    return call->unserved ? Progress::kUnserved : Progress::kEnded;
+  }
   /// Once that has said kWaits: as NonblockingTeam has it.
   [[nodiscard]] const Atomic<uint64_t>* awaited(const coll::NonblockingCall* call) const {
     return team_->awaited(call);
@@ -54,6 +62,7 @@ class NonblockingOnNode {
     Offset block = kNoOffset;  ///< kNoOffset: it has none
     uint64_t wants = 0;        ///< 1: the member takes this way where it may choose
   };
+  Progress advance_unserved(coll::NonblockingCall* call);
   void begin_set_up();
   Status begin_exchange();
   void set_up();

@@ -37,7 +37,7 @@ extern Shim shim;
 /// Holds a table's mutex, if there are threads at all.
 class TableLock {
  public:
-  explicit TableLock(std::mutex& mutex) : mutex_(shim.threaded ? &mutex : nullptr) {
+  [[gnu::always_inline]] explicit TableLock(std::mutex& mutex) : mutex_(shim.threaded ? &mutex : nullptr) {
     if (mutex_ != nullptr) mutex_->lock();
   }
   ~TableLock() {

@@ -40,6 +40,7 @@ struct NonblockingCall {
   /// For NonblockingSlots:
   struct Slots {
     bool published = false;
+    bool alike = true;    ///< what has come is as long as what it gives
     uint64_t before = 0;  ///< the call that had its slot last
     uint32_t next = 0;    ///< what members before this one give is there
   } slots;

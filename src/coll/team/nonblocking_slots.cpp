@@ -25,23 +25,30 @@ void NonblockingSlots::begin(NonblockingCall* call) {
 }
 
 bool NonblockingSlots::advance(NonblockingCall* call) {
-  if (call->ended || try_to_end(call)) return true;
-  if (!look_for_deaths()) return false;
-  // What the dead had finished is there.
-  if (!try_to_end(call)) fail(call, Code::kPeerDead);
+  bool dead = false;
+  while (!call->ended && !try_to_end(call)) {
+    if (dead) {  // what the dead had finished was there
+      fail(call, Code::kPeerDead);
+    } else if (dead = look_for_deaths(); !dead) {
+      return false;
+    }
+  }
   return true;
 }
 
 const Atomic<uint64_t>* NonblockingSlots::awaited(const NonblockingCall* call) const {
   const bool gave = is_open() && (!call->gives || call->slots.published);
-  return gave && call->slots.next < call->end ? &slot(call->slots.next, call).seq : nullptr;
+  return gave && call->slots.next < call->end ? &slot(call->slots.next, seq_of(call)).seq : nullptr;
 }
 
-bool NonblockingSlots::try_to_end(NonblockingCall* call) {
+inline bool NonblockingSlots::try_to_end(NonblockingCall* call) {
   if (!is_open() || (call->gives && !publish(call))) return false;
-  for (; call->slots.next < call->end; ++call->slots.next) {
-    // SS1 <- SS0: the member's contribution.
-    if (slot(call->slots.next, call).seq.load_acquire() != seq_of(call)) return false;
+  const uint64_t seq = seq_of(call);
+  const uint64_t bytes = call->pieces * call->bytes;
+  for (uint32_t next = call->slots.next; next < call->end; call->slots.next = ++next) {
+    const CallSlotShm& theirs = slot(next, seq);
+    if (theirs.seq.load_acquire() != seq) return false;  // SS1 <- SS0: the member's contribution
+    if (theirs.bytes != bytes) call->slots.alike = false;
   }
   ask_for_next(call);
   take(call);
@@ -58,15 +65,16 @@ void NonblockingSlots::ask_for_next(const NonblockingCall* call) const {
   }
 }
 
-bool NonblockingSlots::publish(NonblockingCall* call) {
+inline bool NonblockingSlots::publish(NonblockingCall* call) {
   if (call->slots.published) return true;
   if (!is_done(call->slots.before)) return false;
-  CallSlotShm& mine = slot(self_, call);
+  const uint64_t seq = seq_of(call);
+  CallSlotShm& mine = slot(self_, seq);
   mine.bytes = call->pieces * call->bytes;
   if (mine.bytes != 0) std::memcpy(mine.payload, call->give, mine.bytes);
   ZH_CRASH_POINT("started: contributed");
   ZH_CHECK_INVARIANT(mine.broken_invariant());
-  mine.seq.store_release(seq_of(call));  // SS0 -> SS1: the contribution
+  mine.seq.store_release(seq);  // SS0 -> SS1: the contribution
   ZH_CRASH_POINT("started: published");
   ZH_CHECK_INVARIANT(block(self_).broken_invariant(context()));
   call->slots.published = true;
@@ -86,7 +94,7 @@ bool NonblockingSlots::is_done(uint64_t seq) {
   return seq <= safe_;
 }
 
-void NonblockingSlots::take(NonblockingCall* call) {
+inline void NonblockingSlots::take(NonblockingCall* call) {
   if (call->first == call->end) return;
   if (call->reduces()) {
     combine_pieces(call);
@@ -98,8 +106,9 @@ void NonblockingSlots::take(NonblockingCall* call) {
 // Pieces are of the length that their giver takes them for.
 void NonblockingSlots::copy_pieces(NonblockingCall* call) {
   auto* out = static_cast<std::byte*>(call->out);
+  const uint64_t seq = seq_of(call);
   for (uint32_t i = call->first; i < call->end; ++i, out += call->bytes) {
-    const CallSlotShm& theirs = slot(i, call);
+    const CallSlotShm& theirs = slot(i, seq);
     const uint64_t piece_bytes = theirs.bytes / call->pieces;
     const uint64_t n = std::min(piece_bytes, call->bytes);
     if (n != 0) std::memcpy(out, theirs.payload + call->piece * piece_bytes, n);
@@ -109,14 +118,19 @@ void NonblockingSlots::copy_pieces(NonblockingCall* call) {
 }
 
 void NonblockingSlots::combine_pieces(NonblockingCall* call) {
+  const uint64_t seq = seq_of(call);
+  if (!call->slots.alike) return tell_lengths(call);
+  fold_by_kernel(call->first, call->end - 1, call->bytes, static_cast<std::byte*>(call->out), call->how,
+                 [&](uint32_t i) { return slot(i, seq).payload + call->piece * call->bytes; });
+}
+
+// Those of a reduction differ.
+void NonblockingSlots::tell_lengths(NonblockingCall* call) const {
   const uint64_t bytes = call->pieces * call->bytes;
   for (uint32_t i = call->first; i < call->end && call->code == Code::kOk; ++i) {
-    const uint64_t theirs = slot(i, call).bytes;
+    const uint64_t theirs = slot(i, seq_of(call)).bytes;
     if (theirs != bytes) call->code = theirs > bytes ? Code::kTruncated : Code::kInvalid;
   }
-  if (call->code != Code::kOk) return;
-  fold_by_kernel(call->first, call->end - 1, call->bytes, static_cast<std::byte*>(call->out), call->how,
-                 [&](uint32_t i) { return slot(i, call).payload + call->piece * call->bytes; });
 }
 
 void NonblockingSlots::fail(NonblockingCall* call, Code code) {

@@ -32,17 +32,18 @@ class NonblockingSlots final : public TeamOfBlocks<SlotBlockShm> {
   }
 
  private:
-  bool try_to_end(NonblockingCall* call);
+  [[gnu::always_inline]] bool try_to_end(NonblockingCall* call);
   void ask_for_next(const NonblockingCall* call) const;
-  bool publish(NonblockingCall* call);
+  [[gnu::always_inline]] bool publish(NonblockingCall* call);
   /// Whether every member has done the collectives up to that one.
   bool is_done(uint64_t seq);
-  void take(NonblockingCall* call);
+  [[gnu::always_inline]] void take(NonblockingCall* call);
   void copy_pieces(NonblockingCall* call);
   void combine_pieces(NonblockingCall* call);
+  void tell_lengths(NonblockingCall* call) const;
   void end(NonblockingCall* call);
-  [[nodiscard]] CallSlotShm& slot(uint32_t member, const NonblockingCall* call) const {
-    return block(member).slots[seq_of(call) % kNonblockingSlots];
+  [[nodiscard]] CallSlotShm& slot(uint32_t member, uint64_t seq) const {
+    return block(member).slots[seq % kNonblockingSlots];
   }
 
   uint64_t latest_in_slot_[kNonblockingSlots] = {};  ///< seq_of() the last call there that gives

@@ -58,12 +58,15 @@ class NonblockingTeam {
  protected:
   /// `ranks`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
   NonblockingTeam(Services& services, std::vector<uint32_t> ranks, uint32_t self)
-      : services_(services), ranks_(std::move(ranks)), size_(static_cast<uint32_t>(ranks_.size())), self_(self) {}
+      : services_(services),
+        ranks_(std::move(ranks)),
+        size_(static_cast<uint32_t>(ranks_.size())),
+        self_(self),
+        sleepers_(services.sleepers()) {}
 
   /// Members that sleep look at their flags again.
   void wake_sleepers() {
-    const Atomic<uint32_t>* const sleepers = services_.sleepers();
-    if (sleepers == nullptr || sleepers->load_relaxed() == 0) return;
+    if (sleepers_ == nullptr || sleepers_->load_relaxed() == 0) return;
     for (uint32_t i = 0; i < size_; ++i) {
       if (i != self_) services_.wake(ranks_[i]);
     }
@@ -77,6 +80,7 @@ class NonblockingTeam {
   const uint32_t self_;
 
  private:
+  const Atomic<uint32_t>* const sleepers_;
   static constexpr uint32_t kLooksPerClock = 16;
   static constexpr double kDeathCheckEveryUs = 5000;
   uint32_t looks_ = 0;
@@ -122,7 +126,11 @@ class TeamOfBlocks : public NonblockingTeam {
   }
   void remove(NonblockingCall* call) {
     call->ended = true;
-    under_way_.erase(std::find(under_way_.begin(), under_way_.end(), call));
+    if (under_way_.back() == call) {
+      under_way_.pop_back();
+    } else {
+      under_way_.erase(std::find(under_way_.begin(), under_way_.end(), call));
+    }
     tell_done();
   }
 

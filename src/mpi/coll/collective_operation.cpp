@@ -5,6 +5,7 @@
 
 #include "coll/team/team.h"
 #include "engine/active_collectives.h"
+#include "mpi/p2p/requests.h"
 
 namespace zh::mpi {
 namespace {
@@ -24,6 +25,14 @@ engine::CommRanks ranks_of(const CommInfo& info) {
 
 CommCollectives::CommCollectives(const CommInfo& info)
     : Collectives(*shim.rank, ranks_of(info), shim.algorithms), handle(info.handle) {}
+
+void CommCollectives::keep_no_more() {
+  {
+    const TableLock lock(kept_mutex_);
+    most_kept_ = 0;
+  }
+  while (n_kept_ != 0) free_request(kept_[--n_kept_]);
+}
 
 Leaders& CommCollectives::leaders() {
   if (leaders_ == nullptr)
@@ -89,6 +98,8 @@ int CollectiveOperation::ready() {
     return leave_to_host(unserved ? "started collectives: operations of the program"
                                   : "collectives: the host's by name, table or default");
   }
+  if (small() && reducing.how.kernel != nullptr)
+    key_ = {problem.collective, problem.in_place, problem.count, reducing.type->handle, reducing.handle};
   if (has_leader_steps()) buffers.leaders = &leaders_.emplace(comm_collectives_.leaders(), reducing);
   if (reducing.how.user != nullptr) {
     hold(reducing.op);

@@ -2,8 +2,11 @@
 // datatypes, operations, leaders by the host. Made by wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "engine/collective_call.h"
 #include "engine/collectives.h"
@@ -14,6 +17,18 @@
 #include "mpi/handles/reduction.h"
 
 namespace zh::mpi {
+
+struct UserRequest;
+
+/// What a started reduction follows from, beside its buffers, where operation and datatype are predefined.
+struct ReductionKey {
+  coll::Collective collective;
+  bool in_place;
+  uint64_t count;
+  MPI_Datatype type;
+  MPI_Op op;
+  [[nodiscard]] bool operator==(const ReductionKey&) const = default;
+};
 
 /// The collectives of a communicator, but those of its team.
 class CommCollectives final : public engine::Collectives {
@@ -29,6 +44,22 @@ class CommCollectives final : public engine::Collectives {
     if (leaders_ != nullptr) leaders_->free();
   }
 
+  /// Requests of small reductions that have ended, for the same calls to come: a few, until the communicator is freed,
+  /// since they hold it. Returns the one that has no place, or null.
+  [[nodiscard]] UserRequest* keep(UserRequest* request) {
+    const TableLock lock(kept_mutex_);
+    if (n_kept_ < most_kept_) {
+      kept_[n_kept_++] = request;
+      return nullptr;
+    }
+    if (most_kept_ == 0) return request;
+    leaves_ = (leaves_ + 1) % kMostKept;
+    return std::exchange(kept_[leaves_], request);
+  }
+  /// Null: there is none. Else it is to be started again.
+  [[nodiscard]] UserRequest* take(const ReductionKey& key);
+  void keep_no_more();
+
   const MPI_Comm handle;  ///< on which errors are raised
 
  private:
@@ -36,6 +67,12 @@ class CommCollectives final : public engine::Collectives {
 
   std::unique_ptr<Leaders> leaders_;
   std::optional<Neighborhood> neighborhood_;
+  static constexpr uint32_t kMostKept = 4;
+  std::mutex kept_mutex_;
+  std::array<UserRequest*, kMostKept> kept_{};
+  uint32_t n_kept_ = 0;
+  uint32_t most_kept_ = kMostKept;
+  uint32_t leaves_ = 0;  ///< where the last one had to go
 };
 
 /// Null if collectives of `comm` are the host's, else what its schedules need, as all members find alike.
@@ -61,6 +98,18 @@ class CollectiveOperation final : public engine::CollectiveCall {
   int ready();
   /// MPI_SUCCESS, or an error that was raised.
   int start();
+  /// When complete, without an error: has the communicator keep `request`, which holds it, for the same call to come.
+  /// Returns the one that is to go instead, or null.
+  [[nodiscard]] UserRequest* keep(UserRequest* request) {
+    return key_.count != 0 && through_memory() ? comm_collectives_.keep(request) : request;
+  }
+  /// Of a kept one.
+  [[nodiscard]] const ReductionKey& key() const { return key_; }
+  void start_again(const void* in, void* out) {
+    buffers.input = in;
+    buffers.output = out;
+    CollectiveCall::start_again();
+  }
   /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
   /// for it learn so, unless it is without effect (peers.h).
   void refuse(int error);
@@ -76,6 +125,7 @@ class CollectiveOperation final : public engine::CollectiveCall {
   CommCollectives& comm_collectives_;
   CommInfo* blocks_;
   std::optional<HostLeaders> leaders_;
+  ReductionKey key_{};
   bool holds_operation_ = false;
   int error_ = MPI_SUCCESS;
 };

@@ -84,8 +84,7 @@ bool HeldBuffer::unpacked_by_host() const {
          std::ranges::any_of(parts(), [](const Elements& e) { return e.type->kind == TypeInfo::Kind::kPacked; });
 }
 
-int HeldBuffer::unpack() {
-  if (!scratch_.used()) return MPI_SUCCESS;
+int HeldBuffer::spread() {
   const std::byte* from = base_;
   const std::span<const Elements> all = parts();
   for (size_t i = 0; i < all.size(); ++i) {

@@ -61,11 +61,12 @@ class HeldBuffer {
   /// Before a start: what the program's memory holds. After an end: what is to be there. MPI_SUCCESS or the host's
   /// error.
   [[nodiscard]] int pack();
-  [[nodiscard]] int unpack();
+  [[nodiscard]] int unpack() { return scratch_.used() ? spread() : MPI_SUCCESS; }
   /// Whether unpack() calls the host, because a layout is the host's secret.
   [[nodiscard]] bool unpacked_by_host() const;
 
  private:
+  int spread();
   int place_list(bool copied);
   int stage(uint64_t bytes);
   /// By member, or all in one; none where memory is used as it lies.

@@ -18,7 +18,9 @@ namespace zh::mpi {
 HandleMap<CommInfo> comms;
 
 CommInfo::CommInfo() : handle(MPI_COMM_NULL) {}
-CommInfo::~CommInfo() = default;
+CommInfo::~CommInfo() {
+  if (collectives != nullptr) collectives->keep_no_more();
+}
 
 namespace {
 

@@ -197,8 +197,19 @@ void take_made(UserRequest* request) {
 }
 }  // namespace
 
+bool finish_collective(UserRequest* request, MPI_Request* handle, MPI_Status* status) {
+  if (request->kind != UserRequest::Kind::kCollective || !request->active) return false;
+  if (request->collective->error() != MPI_SUCCESS) return false;
+  write_no_message(status);
+  request->active = false;
+  if (UserRequest* goes = request->collective->keep(request); goes != nullptr) free_request(goes);
+  *handle = MPI_REQUEST_NULL;
+  return true;
+}
+
 int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
+  if (finish_collective(request, handle, status)) return MPI_SUCCESS;
   if (!request->active) {  // inactive persistent
     write_empty_status(status);
     return MPI_SUCCESS;

@@ -133,6 +133,8 @@ inline bool pends(const Request* request) { return more(request) == nullptr && !
 /// After look(): gives the outcome, frees the request or makes it inactive, sets the handle. Errors are returned, and
 /// `*raised` says whether the host has raised them already.
 int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* raised);
+/// The same of a nonblocking collective without an error; false: it is none.
+bool finish_collective(UserRequest* request, MPI_Request* handle, MPI_Status* status);
 /// The error class of a message that has one, or a datatype, which it holds no longer then.
 [[gnu::cold]] int end_message(Request* request);
 inline int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {

@@ -49,11 +49,16 @@ void tell_any(int n, const MPI_Request* requests, p2p::Activity* out) {
   if (from_all) out->peers_told = 0;
 }
 
-int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
+[[gnu::noinline]] int finish_and_raise(Request* request, MPI_Request* handle, MPI_Status* status) {
   const ErrorSite site = error_site(request);
   bool raised = false;
   const int error = finish(request, handle, status, &raised);
   return raise_single(error, raised, site);
+}
+
+int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
+  if (more(request) != nullptr && finish_collective(more(request), handle, status)) return MPI_SUCCESS;
+  return finish_and_raise(request, handle, status);
 }
 
 bool any_own(int n, const MPI_Request* requests) {

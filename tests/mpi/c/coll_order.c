@@ -142,6 +142,43 @@ CASE(coll_order, progress_while_waiting) {
   }
 }
 
+// Small started reductions of a few kinds, again and again and several at once, which end in one of three ways; the
+// communicator is freed before the last ones have ended.
+CASE(coll_order, reductions_again) {
+  enum { kAtOnce = 3, kMost = 24 };
+  MPI_Comm own;
+  OK(MPI_Comm_dup(comm, &own));
+  OK(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN));
+  const int rounds = check_reps(120);
+  for (int i = 0; i < rounds; ++i) {
+    int out[kAtOnce][kMost], in[kAtOnce][kMost], kind[kAtOnce], count[kAtOnce];
+    MPI_Request requests[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) {
+      const uint64_t draw = check_key(i, k, 5, 5);
+      kind[k] = (int)(draw & 3);
+      count[k] = 1 + (int)(draw >> 8 & 3) * 7;
+      for (int j = 0; j < count[k]; ++j) out[k][j] = in[k][j] = (rank + 1) * (j + 1) + i;
+      const void* from = kind[k] == 2 ? MPI_IN_PLACE : out[k];
+      if (kind[k] == 3) OK(MPI_Iscan(from, in[k], count[k], MPI_INT, MPI_SUM, own, &requests[k]));
+      if (kind[k] == 3) continue;
+      OK(MPI_Iallreduce(from, in[k], count[k], MPI_INT, kind[k] == 1 ? MPI_MAX : MPI_SUM, own, &requests[k]));
+    }
+    if (i == rounds - 1) OK(MPI_Comm_free(&own));
+    if (i % 3 == 0) OK(MPI_Waitall(kAtOnce, requests, MPI_STATUSES_IGNORE));
+    for (int k = kAtOnce; k-- != 0;) {
+      int ended = i % 3 != 2;
+      if (i % 3 == 1) OK(MPI_Wait(&requests[k], MPI_STATUS_IGNORE));
+      while (!ended) OK(MPI_Test(&requests[k], &ended, MPI_STATUS_IGNORE));
+      EXPECT(requests[k] == MPI_REQUEST_NULL, "round %d: request %d has ended", i, k);
+      for (int j = 0; j < count[k]; ++j) {
+        const int n = kind[k] == 3 ? rank + 1 : size;
+        const int wanted = kind[k] == 1 ? size * (j + 1) + i : (j + 1) * n * (n + 1) / 2 + n * i;
+        EXPECT(in[k][j] == wanted, "round %d, kind %d: got %d instead of %d", i, kind[k], in[k][j], wanted);
+      }
+    }
+  }
+}
+
 // Several communicators of other members and orders; the ranks use them in turns that overlap.
 CASE(coll_comms, overlapping) {
   MPI_Comm made[5];
