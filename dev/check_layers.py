@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 48_597,
+    "lines of src": 48_846,
     "lines of tools": 12_623,
-    "lines of tests": 62_313,
+    "lines of tests": 62_375,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,
     "lines of python": 6_174,
-    "words of pages": 41_017,
+    "words of pages": 41_080,
     "variables": 13,
     "leaf commands": 19,
 }
