@@ -279,7 +279,7 @@ TEST(ModelShm, BellsShareAWord) {
   // No ring is looked at but behind a bell, whose fences say what the envelope's number says else.
   prove([] { return std::make_unique<BellScenario>(2, 1); }, 50,
         {{"publish release", "see ABellIsRungForEveryMessage"},
-         {"front acquire", "see ABellIsRungForEveryMessage"},
+         {"published acquire", "see ABellIsRungForEveryMessage"},
          {"consume release", "no slot is used twice here"}});
 }
 
