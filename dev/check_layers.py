@@ -60,7 +60,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 48_846,
     "lines of tools": 12_623,
-    "lines of tests": 62_375,
+    "lines of tests": 62_377,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,
