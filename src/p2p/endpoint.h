@@ -54,7 +54,9 @@ class Endpoint {
   [[nodiscard]] bool recv_short(const RecvArgs& args, Result* out);
   [[nodiscard]] Request* irecv_short(const RecvArgs& args);
   /// From now on irecv_short() refuses.
-  void leave_short_receives() { plain_receives_ = 0; }
+  void leave_short_receives() {
+    if (plain_receives_ != 0) plain_receives_ = 0;  // written by no thread once others read it without the lock
+  }
 
   [[nodiscard]] const Requests& requests() const { return requests_; }
   [[nodiscard]] Request* make_empty() { return requests_.make_empty(); }

@@ -161,10 +161,8 @@ inline bool ended_well(const Request* request) {
 [[gnu::always_inline]] inline int finish_ended(int n, MPI_Request* requests, MPI_Status* statuses) {
   int ended = 0;
   for (; ended < n; ++ended) {
-    const auto index = index_of(requests[ended]);
-    if (index >= shim.requests->size()) break;
-    Request* request = shim.requests->at(static_cast<uint32_t>(index));
-    if (!ended_well(request)) break;
+    Request* request = own(requests[ended]);
+    if (request == nullptr || !ended_well(request)) break;
     if (statuses != nullptr) write_result(&statuses[ended], request->result, !request->is_send);
     shim.rank->release(request);
     requests[ended] = MPI_REQUEST_NULL;
