@@ -31,6 +31,7 @@ from matrix.script import expect, run_cases  # noqa: E402
 
 SOURCE = HERE / "statistics" / "program.c"
 ZEROHOP = Zerohop(ROOT / "build")
+PRELOADED = Zerohop(ROOT / "build", "preload")  # nobody looks at the name before the job
 RANKS = 4
 TIMEOUT_S = 120
 VERSION = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel"}
@@ -45,12 +46,12 @@ class Job:
     sent: dict[int, tuple[int, int]]  # and its messages and bytes
 
 
-def run(host, name: Path | str, end: str = "finalize", **env: str) -> Job:
+def run(host, name: Path | str, end: str = "finalize", via: Zerohop = ZEROHOP, **env: str) -> Job:
     calls: dict[int, Calls] = {}
     sent = {}
     with tempfile.TemporaryDirectory(prefix="zh-said-") as folder:
         env = {"ZEROHOP_STATS": str(name), "SAID": f"{folder}/said", **env}
-        outcome = launch(host, Placement(RANKS), [binary_of(host, SOURCE), end], TIMEOUT_S, ZEROHOP, **env)
+        outcome = launch(host, Placement(RANKS), [binary_of(host, SOURCE), end], TIMEOUT_S, via, **env)
         for path in Path(folder).iterdir():
             rank = int(path.suffix[1:])
             calls[rank] = {}
@@ -208,6 +209,18 @@ def an_unwritable_file_is_told_at_once(host, folder: Path) -> None:
     expect(len(job.sent) == RANKS, "the program did not run")
 
 
+def files_of_the_users_stay(host, folder: Path) -> None:
+    for name in ("0", "1"):
+        (folder / f"{name}.json").write_text("1 2 3")
+    for name in ("0.json", "%r.json"):
+        job = run(host, folder / name, via=PRELOADED)
+        expect(job.outcome.code == 0 and len(job.sent) == RANKS, job.outcome.tail())
+        lines = [line for line in job.outcome.output.splitlines() if "statistics" in line]
+        expect(len(lines) == 1 and "0.json: that file is not one of zerohop's" in lines[0], job.outcome.tail())
+    expect(all((folder / name).read_text() == "1 2 3" for name in ("0.json", "1.json")), "a file is another one")
+    expect(read(folder / "2.json")["end"] == "MPI_Finalize", "a rank without a file keeps others from theirs")
+
+
 def a_link_stays_one(host, folder: Path) -> None:
     link, target = folder / "stats.json", folder / "elsewhere.json"
     link.symlink_to(target)  # a file that is made, then one that is replaced
@@ -319,6 +332,7 @@ CASES = (
     several_nodes_are_in_one_file,
     names_of_jobs_differ,
     an_unwritable_file_is_told_at_once,
+    files_of_the_users_stay,
     a_link_stays_one,
     a_pipe_without_reader_is_told,
     the_debug_log_tells_each_decision_once,

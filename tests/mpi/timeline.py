@@ -31,6 +31,7 @@ from matrix.script import expect, run_cases  # noqa: E402
 
 SOURCE = HERE / "timeline" / "program.c"
 ZEROHOP = Zerohop(ROOT / "build")
+PRELOADED = Zerohop(ROOT / "build", "preload")  # nobody looks at the names before the job
 RANKS = 4
 TIMEOUT_S = 120
 KEPT = (1 << 16) - 1  # events of a rank
@@ -191,7 +192,7 @@ def abort_leaves_a_file(host, folder: Path) -> None:
 
 
 def a_killed_rank_breaks_no_file(host, folder: Path) -> None:
-    (folder / "t.json").write_text("an older job's")
+    run(host, folder)  # an older job's goes
     run(host, folder, "kill")
     if (folder / "t.json").exists():  # else the launcher has ended the others before one of them could write
         read(folder, whole=False)
@@ -199,15 +200,26 @@ def a_killed_rank_breaks_no_file(host, folder: Path) -> None:
 
 def what_cannot_be_written_is_told(host, folder: Path) -> None:
     outcome = run(host, folder / "none", options=("-o", f"STATS={folder}/s.json"))
-    expect("cannot write the timeline" in outcome.output, outcome.tail())
+    expect(f"no --trace {folder}/none/t.json: no folder" in outcome.output, outcome.tail())
+    env = {"ZEROHOP_CONFIG": f"trace={folder}/none/t.json", "ZEROHOP_STATS": f"{folder}/s.json"}
+    outcome = launch(host, Placement(RANKS), [binary_of(host, SOURCE)], TIMEOUT_S, PRELOADED, **env)
+    expect(f"no timeline: {folder}/none/t.json: No such file" in outcome.output, outcome.tail())
+
+
+def a_file_of_the_users_stays(host, folder: Path) -> None:
+    (folder / "t.json").write_text("1 2 3")
+    env = {"ZEROHOP_CONFIG": f"trace={folder}/t.json", "ZEROHOP_STATS": f"{folder}/s.json"}
+    outcome = launch(host, Placement(RANKS), [binary_of(host, SOURCE)], TIMEOUT_S, PRELOADED, **env)
+    expect(outcome.output.count("t.json: that file is not one of zerohop's") == 1, outcome.tail())
+    expect((folder / "t.json").read_text() == "1 2 3", "it is another one")
 
 
 def what_is_no_file_stays(host, folder: Path) -> None:
     (folder / "t.json").mkdir()
     outcome = run(host, folder)
-    expect("no timeline: " in outcome.output and (folder / "t.json").is_dir(), outcome.tail())
+    expect("is a folder" in outcome.output and (folder / "t.json").is_dir(), outcome.tail())
     (folder / "t.json").rmdir()
-    (folder / "target").write_text("an older job's")
+    (folder / "target").touch()
     (folder / "t.json").symlink_to("target")
     run(host, folder)
     expect((folder / "t.json").is_symlink() and lost(read(folder)) == [0] * RANKS, "a link does not stay one")
@@ -227,6 +239,7 @@ CASES = (
     abort_leaves_a_file,
     a_killed_rank_breaks_no_file,
     what_cannot_be_written_is_told,
+    a_file_of_the_users_stays,
     what_is_no_file_stays,
     numbers_have_a_point_in_every_locale,
 )

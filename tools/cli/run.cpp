@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/options.h"
+#include "os/elf_file.h"
+#include "os/own_file.h"
 #include "os/plain_path.h"
 #include "os/program.h"
 #include "tools/cli/command_line.h"
@@ -131,7 +133,12 @@ std::string beside(const RunArguments& arguments) {
 }
 
 /// Has the statistics of a report or trace written. False (after a message) if one file would be two things.
-bool ask_for_files(const RunArguments& arguments, Options* options) {
+bool ask_for_files(RunArguments& arguments, Options* options) {
+  const std::string no_trace = arguments.trace.empty() ? "" : wrong_output(arguments.trace);
+  if (!no_trace.empty()) {
+    run_says("there will be no --trace " + arguments.trace + ": " + no_trace);
+    arguments.trace.clear();
+  }
   if (arguments.report.empty() && arguments.trace.empty()) return true;
   std::string file = options->get_text(Opt::kStats);
   if (file.empty()) file = beside(arguments);
@@ -151,6 +158,32 @@ bool ask_for_files(const RunArguments& arguments, Options* options) {
          (arguments.trace.empty() || options->set("trace", arguments.trace, Source::kCommandLine).ok());
 }
 
+/// Why the file is not to be written over, and the cure; "" if it may be, or if its name is known at MPI_Init only.
+std::string loss(const std::string& what, const std::string& path, os::FileForm form, const std::string& program) {
+  if (path.empty() || (form == os::FileForm::kStatistics && path.find('%') != std::string::npos)) return "";
+  std::error_code ignored;
+  const bool is_program = std::filesystem::equivalent(path, program, ignored);
+  if (!is_program && os::may_overwrite(path, form)) return "";
+  return what + " would replace " + path + (is_program ? ", the program" : ", a file that zerohop has not written");
+}
+
+/// False (after a message) if a file of the user's would be lost.
+bool nothing_is_lost(const RunArguments& arguments, const Options& options, const std::string& program) {
+  const std::string statistics = options.get_text(Opt::kStats);
+  std::string why = loss("--report", arguments.report, os::FileForm::kPage, program);
+  if (why.empty())
+    why = loss("the timeline (--trace)", options.get_text(Opt::kTrace), os::FileForm::kTimeline, program);
+  if (!why.empty()) {
+    run_says(why + ". Give another name.");
+    return false;
+  }
+  why = loss("the statistics (ZEROHOP_STATS)", statistics, os::FileForm::kStatistics, program);
+  if (why.empty()) return true;
+  const bool beside = !arguments.report.empty() || !arguments.trace.empty();
+  run_says(why + (beside ? ". Give --report or --trace another name, or -o STATS=FILE." : ". Give another name."));
+  return false;
+}
+
 /// The page is made when rank 0 has ended, which writes the statistics before.
 void start_reporter(const std::string& page, const std::string& statistics, const std::string& trace) {
   if (launched_rank() != 0) return;
@@ -160,7 +193,7 @@ void start_reporter(const std::string& page, const std::string& statistics, cons
   }
   std::error_code ignored;
   const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(statistics, ignored));
-  if (regular) std::filesystem::remove(statistics, ignored);  // an older job's
+  if (regular) std::filesystem::remove(statistics, ignored);  // an older job's, as nothing_is_lost() has seen
   const std::string program = os::own_folder() + "/zerohop";
   const std::string pid = std::to_string(getpid());
   std::vector<std::string> words = {program, "report", "--after", pid, statistics, "-o", page};
@@ -169,7 +202,7 @@ void start_reporter(const std::string& page, const std::string& statistics, cons
   if (error != 0) run_says("there will be no --report: " + program + ": " + std::strerror(error));
 }
 
-int run(const RunArguments& arguments, const std::vector<std::string>& command) {
+int run(RunArguments& arguments, const std::vector<std::string>& command) {
   if (command.empty()) {
     run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
     return kUsage;
@@ -186,7 +219,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
   }
   Options options;
   if (!read_options(arguments.options, &options)) return kUsage;
-  if (!ask_for_files(arguments, &options)) return kUsage;
+  if (!ask_for_files(arguments, &options) || !nothing_is_lost(arguments, options, path)) return kUsage;
   if (!export_options(options)) return kUsage;
   const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
@@ -256,7 +289,8 @@ void add_run_command(CLI::App& app) {
   command
       ->add_option(
           "--report", arguments->report,
-          "Make a page of what limited the job when it has ended (zerohop report); the statistics lie beside it")
+          "Make a page of what limited the job, some seconds after it has ended (zerohop report); the statistics lie "
+          "beside it")
       ->type_name("FILE.html");
   command
       ->add_option("--trace", arguments->trace,

@@ -79,6 +79,8 @@ def write_page(command: str, path: Path, *parts) -> int:
     if page.missing():
         return refuse(command, page.WANTED, 1)
     try:
+        if not page.may_overwrite(path):
+            return refuse(command, f"{path} is no page of zerohop's, and stays as it is. Name another file with -o.", 1)
         path.write_text(page.page(*parts), encoding="utf-8")
     except OSError as why:
         return refuse(command, f"{path}: {why.strerror}. Name another file with -o.", 1)

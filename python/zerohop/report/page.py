@@ -20,6 +20,15 @@ def missing() -> bool:
     return False
 
 
+def may_overwrite(path: Path) -> bool:
+    """Whether nothing of the user's is lost by a page there; as src/os/own_file.cpp tells a page."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return head.startswith(b"<!doctype html>") and b'<meta name="generator" content="zerohop' in head
+
+
 def for_script(data: object) -> str:
     """JSON that no text in it can end early."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -21,6 +21,7 @@
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "os/own_file.h"
 #include "os/process.h"
 #include "os/thread.h"
 
@@ -259,7 +260,8 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
 }
 
 void Statistics::complain(int error) const {
-  std::fprintf(stderr, "zerohop: cannot write the statistics: %s: %s\n", path_.c_str(), std::strerror(error));
+  const char* const why = error == EEXIST ? kNotOurs : std::strerror(error);
+  std::fprintf(stderr, "zerohop: cannot write the statistics: %s: %s\n", path_.c_str(), why);
 }
 
 /// Ranks of this node that have ended before MPI_Finalize.
@@ -332,8 +334,10 @@ std::string Statistics::document(const std::string& end, const std::string& rank
   return head_ + ",\n\"written\": \"" + date_now() + "\", \"end\": " + end + ", \"ranks\": [" + ranks + "\n]}\n";
 }
 
-/// Whoever reads the file meanwhile sees the old document or the new one; errno, or 0.
+/// Whoever reads the file meanwhile sees the old document or the new one; errno, or 0. EEXIST: there is a file of the
+/// user's, which stays.
 int Statistics::write(const std::string& name, const std::string& text) {
+  if (!in_place_ && !os::may_overwrite(name, os::FileForm::kStatistics)) return EEXIST;
   std::error_code ignored;  // a link stays one: what it leads to is written, if that is there
   const bool is_link = std::filesystem::is_symlink(name, ignored);
   const std::string path = is_link ? std::filesystem::canonical(name, ignored).string() : name;

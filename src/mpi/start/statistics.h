@@ -18,6 +18,9 @@ std::string json_text(const std::string& text);
 /// `units` of 10^-digits, whatever the locale of the program.
 std::string decimal(int64_t units, int digits);
 
+/// Why a file is not written over.
+constexpr const char* kNotOurs = "that file is not one of zerohop's, and stays as it is; give another name";
+
 class Statistics {
  public:
   /// Collective over `world`, a private duplicate of MPI_COMM_WORLD. `name` is that of rank 0, as the user gave it, and

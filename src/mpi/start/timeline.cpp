@@ -1,11 +1,15 @@
 // The file of the setting trace: the latest calls and messages of each rank (p2p/timeline.h) in the trace-event format
 // of Chrome and Perfetto (docs/user/timeline.md). Written at the moments at which the statistics are.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -15,6 +19,7 @@
 #include "mpi/start/statistics.h"
 #include "node/node.h"
 #include "os/clock.h"
+#include "os/own_file.h"
 #include "os/process.h"
 #include "p2p/timeline.h"
 
@@ -132,23 +137,42 @@ struct Writer {
   }
 };
 
-/// "" (after a line) if nothing can be written there, or what would be lost; else where a link leads to.
-std::string usable(const std::string& path, const std::string& statistics) {
+/// Why nothing can be written there, or what would be lost; nullptr if it can.
+const char* obstacle(const std::string& path, const std::string& statistics) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status is = fs::status(path, ignored);
-  const bool is_file = fs::is_regular_file(is);
-  const char* why = path == statistics           ? "the statistics are in that file"
-                    : is_file || !fs::exists(is) ? ""
-                                                 : "no file";
-  if (*why != '\0') std::fprintf(stderr, "zerohop: no timeline: %s: %s\n", path.c_str(), why);
-  if (*why != '\0') return "";
-  return is_file && fs::is_symlink(path, ignored) ? fs::canonical(path, ignored).string() : path;
+  if (path == statistics) return "the statistics are in that file";
+  if (fs::exists(is) && !fs::is_regular_file(is)) return "no file";
+  if (!os::may_overwrite(path, os::FileForm::kTimeline)) return kNotOurs;
+  const std::string folder = fs::path(path).parent_path().string();
+  return access(folder.c_str(), W_OK | X_OK) != 0 ? std::strerror(errno) : nullptr;
 }
 
-void complain_of(const std::string& path) {
-  std::fprintf(stderr, "zerohop: cannot write the timeline: %s: %m\n", path.c_str());
-  std::remove(path.c_str());  // a part of it would only take the room
+/// "" (after a line) if there can be no timeline; else where a link leads to.
+std::string usable(const std::string& path, const std::string& statistics) {
+  namespace fs = std::filesystem;
+  const char* why = obstacle(path, statistics);
+  if (why != nullptr) std::fprintf(stderr, "zerohop: no timeline: %s: %s\n", path.c_str(), why);
+  if (why != nullptr) return "";
+  std::error_code ignored;
+  if (!fs::is_symlink(path, ignored)) return path;
+  if (fs::exists(path, ignored)) return fs::canonical(path, ignored).string();
+  return (fs::path(path).parent_path() / fs::read_symlink(path, ignored)).string();
+}
+
+void complain_of(const std::string& path, const std::string& draft, const char* why) {
+  std::fprintf(stderr, "zerohop: cannot write the timeline: %s: %s\n", path.c_str(), why);
+  std::remove(draft.c_str());  // a part of it would only take the room
+}
+
+/// Gives the file its name; not over what the program has written there meanwhile.
+void put_in_place(const std::string& draft, const std::string& path) {
+  if (!os::may_overwrite(path, os::FileForm::kTimeline)) {
+    complain_of(path, draft, kNotOurs);
+  } else if (std::rename(draft.c_str(), path.c_str()) != 0) {
+    complain_of(path, draft, std::strerror(errno));
+  }
 }
 
 }  // namespace
@@ -193,16 +217,20 @@ void Statistics::finish_timeline(MPI_Comm world) {
     host.Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, world);
     if (good == 0 || node.self() != 0 || static_cast<int>(node.node_of(self)) != n) continue;
     good = write_events(draft_, n == 0, n + 1 == node.nodes()) ? 1 : 0;
-    if (good == 0) complain_of(draft_);
+    if (good == 0) complain_of(trace_, draft_, std::strerror(errno));
   }
   host.Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, world);
-  if (self == 0 && good != 0 && std::rename(draft_.c_str(), trace_.c_str()) != 0) complain_of(draft_);
+  if (self == 0 && good != 0) put_in_place(draft_, trace_);
 }
 
 void Statistics::write_timeline() {
   const std::string draft = trace_ + "." + std::to_string(os::thread_id()) + ".part";
   if (trace_.empty()) return;
-  if (!write_events(draft, true, true) || std::rename(draft.c_str(), trace_.c_str()) != 0) complain_of(draft);
+  if (write_events(draft, true, true)) {
+    put_in_place(draft, trace_);
+  } else {
+    complain_of(trace_, draft, std::strerror(errno));
+  }
 }
 
 }  // namespace zh::mpi

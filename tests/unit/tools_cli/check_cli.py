@@ -80,9 +80,6 @@ class Cli(Case):
             self.assertEqual(r.returncode, 2, "a report is of one file")
             r = self.run_("--trace", f"{folder}/job.json", "--report", page, *words)
             self.assertEqual(r.stdout, f"yes {folder}/job.stats.json stats_time=1,trace={folder}/job.json -- x\n")
-            Path(folder, "old.json").write_text("an older job's")
-            self.run_("--trace", f"{folder}/old.json", *words)
-            self.assertFalse(Path(folder, "old.json").exists(), "who leaves none leaves no older one")
         for wrong in (("-o", "STATS=./t.json", "--trace", "t.json"), ("--trace", "t.html", "--report", "t.html"),
                       ("--trace", "a,b.json"), ("--hlp",)):  # fmt: skip
             self.assertEqual(self.run_(*wrong, "true").returncode, 2, wrong)
