@@ -178,6 +178,11 @@ def each_rank_has_a_file(host, folder: Path) -> None:
         expect(counted(objects[0]) == made.calls[rank], f"{name} has other counts than the program")
 
 
+def each_rank_names_the_same_job(host, folder: Path) -> None:
+    run(host, folder / "%r.json", SLURM_JOB_ID="", PBS_JOBID="")
+    expect(len({read(folder / f"{rank}.json")["job"] for rank in range(RANKS)}) == 1, "files of several jobs")
+
+
 def abort_writes_every_ranks_file(host, folder: Path) -> None:
     job = run(host, folder / "%r.json", "abort")
     for rank in range(RANKS):
@@ -328,6 +333,7 @@ CASES = (
     abort_leaves_a_file,
     a_killed_rank_is_in_the_file,
     each_rank_has_a_file,
+    each_rank_names_the_same_job,
     abort_writes_every_ranks_file,
     several_nodes_are_in_one_file,
     names_of_jobs_differ,

@@ -158,6 +158,15 @@ std::string job_id() {
   return std::to_string(os::process_id());
 }
 
+/// Collective over `world`: rank 0's text.
+std::string of_rank_0(std::string text, MPI_Comm world) {
+  int bytes = static_cast<int>(text.size());
+  host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world);
+  text.resize(static_cast<size_t>(bytes));
+  host.Bcast(text.data(), bytes, MPI_BYTE, 0, world);
+  return text;
+}
+
 /// `name` with "%c" replaced; other signs stay. Sets `*found` where there was one.
 std::string replaced(const std::string& name, char c, const std::string& by, bool* found) {
   std::string out;
@@ -217,13 +226,9 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   int world_size = 0;
   host.Comm_rank(world, &world_rank);
   host.Comm_size(world, &world_size);
-  const std::string id = job_id();
+  const std::string id = of_rank_0(world_rank == 0 ? job_id() : "", world);
   bool with_job = false;
-  std::string agreed = world_rank == 0 ? replaced(name, 'j', id, &with_job) : "";
-  int bytes = static_cast<int>(agreed.size());
-  host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world);
-  agreed.resize(static_cast<size_t>(bytes));
-  host.Bcast(agreed.data(), bytes, MPI_BYTE, 0, world);
+  const std::string agreed = of_rank_0(world_rank == 0 ? replaced(name, 'j', id, &with_job) : "", world);
   name_ = absolute(agreed);
   path_ = path_of(world_rank, os::process_id(), &each_its_own_);
   in_place_ = is_stream(path_);
