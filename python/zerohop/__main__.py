@@ -11,17 +11,33 @@
 # What `zerohop` becomes for a command that is written in Python, too.
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import os
 import runpy
+import shlex
 import sys
+
+from zerohop.command_line import fitted
+from zerohop.report.text import columns
+
+PROGRAMS = ("by_placement", "csv", "limits", "plot")
+
+
+def unknown(name: str) -> int:
+    near = difflib.get_close_matches(name, PROGRAMS, 1)
+    what = f"there is no program {shlex.quote(name)};" if name else "a program is required;"
+    meant = f" did you mean {near[0]}?" if near else ""
+    print(f"zerohop python: {what}{meant} there are: {' '.join(PROGRAMS)}", file=sys.stderr)
+    print("`zerohop python --help` tells more.", file=sys.stderr)
+    return 2
 
 
 def run(name: str) -> None:
     if name in ("-h", "--help"):
-        print(__doc__, end="")
+        print(fitted(__doc__, columns()))
     elif not name.replace("_", "").replace(".", "").isalpha() or importlib.util.find_spec(f"zerohop.{name}") is None:
-        sys.exit(__doc__)
+        sys.exit(unknown(name))
     else:
         runpy.run_module(f"zerohop.{name}", run_name="__main__", alter_sys=True)
 

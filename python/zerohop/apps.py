@@ -29,6 +29,7 @@ from collections import Counter
 from pathlib import Path
 
 from zerohop import apps_programs as programs
+from zerohop.command_line import Parser
 from zerohop.interval import Interval, median_interval
 from zerohop.progress import Progress
 
@@ -339,9 +340,7 @@ def rank_list(text: str) -> list[int]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="zerohop bench apps", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser("zerohop bench apps", __doc__)
     parser.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     parser.add_argument("apps", nargs="?", help="comma list of programs (default: all that can run here)")
     parser.add_argument("--classes", default="S,W", help="problem sizes, of S, W, A, B (default S,W)")

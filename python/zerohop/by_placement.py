@@ -10,7 +10,6 @@ ratio is resolved.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,6 +17,8 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
+
+from zerohop.command_line import Parser
 
 ENOUGH = 10
 
@@ -71,7 +72,7 @@ def pair_by_time(launches: list[dict]) -> None:
 
 def main() -> int:
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("zerohop python by_placement", __doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--zerohop", default="zerohop", help="the command (default: in PATH)")
     parser.add_argument("--json", help="write the judged rows to this file")

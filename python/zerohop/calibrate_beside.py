@@ -9,7 +9,6 @@ ratio of each size to the built-in time of the same round, with its 95 % interva
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
+from zerohop.command_line import Parser  # noqa: E402
 from zerohop.interval import median_interval  # noqa: E402
 
 CALIBRATING_JOBS = 3  # two that find the same put curves in force; one more, for beside other work one may find nothing
@@ -36,7 +36,7 @@ def times(words: list[str], folder: Path, **env: str) -> dict[tuple, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("zerohop python calibrate_beside", __doc__)
     parser.add_argument("loops", nargs="+", type=int, help="numbers of busy loops")
     parser.add_argument("--rounds", type=int, default=10)
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)

@@ -13,6 +13,8 @@ import json
 import sys
 from pathlib import Path
 
+from zerohop.command_line import Parser
+
 
 def flat(value: object, path: str = "") -> dict[str, object]:
     if not isinstance(value, dict):
@@ -21,7 +23,7 @@ def flat(value: object, path: str = "") -> dict[str, object]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("zerohop python csv", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path)
     rows = [flat(row) for row in json.loads(parser.parse_args().file.read_text())["rows"]]

@@ -13,6 +13,8 @@ import json
 import sys
 from pathlib import Path
 
+from zerohop.command_line import Parser
+
 K, M, ANY = 1 << 10, 1 << 20, 1 << 62
 
 # Benchmark, metric, least and greatest size, other keys of the row, what is compared, bound. Compared: an interval of
@@ -144,7 +146,7 @@ def judged_means(summary: list[dict]) -> list[tuple[str, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("zerohop python limits", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path)
     document = json.loads(parser.parse_args().file.read_text())

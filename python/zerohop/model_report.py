@@ -26,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from zerohop.command_line import Parser
 from zerohop.progress import Progress
 
 SCHEMA = "zerohop-model-report/1"
@@ -412,9 +413,7 @@ def report(arguments: argparse.Namespace) -> tuple[dict, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="zerohop model report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser("zerohop model report", __doc__)
     parser.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     parser.add_argument(
         "file", nargs="?", type=Path, help="what `bench algorithms` or strided `bench coll` wrote by --json"

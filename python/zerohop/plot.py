@@ -25,6 +25,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from zerohop.command_line import Parser
 from zerohop.model_report import SCHEMA, size
 from zerohop.reproduce import plots
 
@@ -174,7 +175,7 @@ def choice_figure(document: dict) -> plt.Figure:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("zerohop python plot", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path, help="what was written as JSON")
     parser.add_argument("picture", type=Path, help="file to write (.svg)")

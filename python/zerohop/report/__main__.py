@@ -11,6 +11,7 @@ import select
 import sys
 from pathlib import Path
 
+from zerohop.command_line import Parser
 from zerohop.report import MEASURE, considered, drawings, page, predicted, text
 from zerohop.report.document import Refused, join
 from zerohop.report.rules import lines_of
@@ -34,10 +35,8 @@ NO_MPI = "the program left no statistics: it called no MPI that zerohop serves; 
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="zerohop report", description=ABOUT, epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def parser() -> Parser:
+    p = Parser("zerohop report", ABOUT, CODES)
     p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     p.add_argument("--after", type=int, metavar="PID", help=argparse.SUPPRESS)  # of zerohop run --report
     p.add_argument("files", nargs="+", metavar="stats.json", help="what ZEROHOP_STATS named; all files of one job")

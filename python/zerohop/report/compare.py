@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from zerohop.command_line import Parser
 from zerohop.report import MEASURE, text
 from zerohop.report.__main__ import about, refuse, section_text, write_page
 from zerohop.report.document import MOST, Refused, join
@@ -25,10 +26,8 @@ UNLIKE = {"command": "commands", "world_size": "numbers of ranks", "nodes": "num
 Values = dict[str, float]
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="zerohop compare", description=ABOUT, epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def parser() -> Parser:
+    p = Parser("zerohop compare", ABOUT, CODES)
     p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     p.add_argument("before", metavar="a.json", help="a file of ZEROHOP_STATS")
     p.add_argument("after", metavar="b.json", help="another one")

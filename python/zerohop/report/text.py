@@ -57,7 +57,7 @@ def shown(value: object, unit: str) -> str:
 
 
 def columns() -> int:
-    return max(shutil.get_terminal_size((100, 24)).columns, 20)
+    return max(shutil.get_terminal_size((80, 24)).columns, 20)
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:

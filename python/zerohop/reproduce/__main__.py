@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from zerohop.command_line import Parser
 from zerohop.progress import Progress
 from zerohop.reproduce import page, plots, show, store
 from zerohop.reproduce.describe import Figure
@@ -25,10 +26,8 @@ and whether the finding holds here. --list names all, and says what stands for e
 CODES = "Exit code: 0 where all was made (whether findings hold or not), 1 where a command failed, 2 for a wrong word."
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="zerohop reproduce", description=ABOUT, epilog=CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def parser() -> Parser:
+    p = Parser("zerohop reproduce", ABOUT, CODES)
     p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     p.add_argument("figures", nargs="*", metavar="figure", help="such as hybrid-2a, limic-10, limic-t1, ml-7, cc-6c")
     p.add_argument("--all", action="store_true", help="all of them, and a closing table")

@@ -7,16 +7,16 @@ import textwrap
 
 from zerohop.interval import Interval
 from zerohop.model_report import size, table
+from zerohop.report.text import columns
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, SIMULATED, Figure
 from zerohop.reproduce.judge import FAILS, HOLDS, OPEN
 
-COLUMNS = 120
 NOT_HERE = "not possible here"
 FAILED = "failed"
 
 
 def wrap(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, COLUMNS, subsequent_indent=indent or "  ")
+    return textwrap.fill(text, columns(), subsequent_indent=indent or "  ")
 
 
 def first_line(figure: Figure, result: dict) -> str:

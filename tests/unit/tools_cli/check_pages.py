@@ -57,15 +57,22 @@ class Pages(Case):
             r = zerohop("python", "csv", "/no/such.json")
             self.assertEqual((r.returncode, r.stderr), (1, "zerohop: /no/such.json: No such file or directory\n"))
         self.assertIn("--minutes", zerohop("python", "by_placement", "--help").stdout)
-        for words, code in ((["--help"], 0), ([], 1), (["nope"], 1)):
-            r = zerohop("python", *words)
-            self.assertEqual((r.returncode, "zerohop python csv" in r.stdout + r.stderr), (code, True), words)
+        self.assertIn("zerohop python csv", zerohop("python", "--help").stdout)
+        self.refused([([], "there are: by_placement csv"), (["plt"], "no program plt; did you mean plot?")], "python")
+
+    def test_help_of_programs_in_python_has_80_columns(self):
+        parts = ("report", "compare", "bench apps", "model report", "reproduce", "python", "python by_placement")
+        for words in (*(f"{part} --help" for part in parts), "python plot --help", "reproduce --list"):
+            r = zerohop(*words.split(), COLUMNS="0")
+            self.assertEqual([line for line in r.stdout.splitlines() if len(line) > 80], [], words)
+            self.assertGreater(r.stdout.count("\n"), 8, (words, r.stderr))
 
     def test_what_python_cannot_write_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder, Path("/dev/full").open("w") as full:
             Path(folder, "s.json").write_text(json.dumps(fake_statistics.document()))
             for words in ("report s.json", "report s.json --json", "compare s.json s.json", "reproduce --list",
-                          "python --help", "python by_placement --minutes 0 --launches /dev/full"):  # fmt: skip
+                          "python --help", "python by_placement --minutes 0 --launches /dev/full", "report --help",
+                          "bench apps --help", "model report --help", "python csv --help"):  # fmt: skip
                 command = [ZEROHOP, *words.split()]
                 r = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder)
                 said = r.stderr.removeprefix("the time is up (0 minutes)\n")

@@ -1,0 +1,55 @@
+"""The command lines of the programs here: their help fits the terminal and is a line where it cannot be written."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from zerohop.report.text import columns, wrapped
+
+LEAST_ROOM = 20  # columns of an explanation; where there are fewer beside it, it goes below
+
+
+def fitted_line(line: str, width: int) -> str:
+    """Of an example: broken below its explanation, which two blanks divide from it, else below its start."""
+    start = len(line) - len(line.lstrip())
+    gap = re.search(r"\S(  +)\S", line)
+    at = gap.end(1) if gap else start
+    if at + LEAST_ROOM > width:
+        return f"{line[:at].rstrip()}\n{wrapped(line[at:], width, ' ' * (start + 4), ' ' * (start + 4))}"
+    return line[:at] + wrapped(" " * at + line[at:], width, "", " " * at).lstrip()
+
+
+def fitted(text: str, width: int) -> str:
+    """Paragraphs and items of lists broken anew; lines that are indented are examples, and each stays one."""
+    blocks: list[str] = []
+    for line in text.splitlines():
+        item = bool(blocks) and blocks[-1].startswith("- ") and line.startswith("  ")
+        prose = bool(blocks) and bool(blocks[-1]) and blocks[-1][0] not in " -" and bool(line) and line[0] not in " -"
+        if item or prose:
+            blocks[-1] += " " + line.strip()
+        else:
+            blocks.append(line)
+    return "\n".join(
+        block if len(block) <= width else fitted_line(block, width) if block[0] == " "
+        else wrapped(block, width, "", "  " if block[0] == "-" else "")
+        for block in blocks
+    )  # fmt: skip
+
+
+class Fitted(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns())
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fitted(text, columns())
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, prog: str, about: str | None, epilog: str = "") -> None:
+        super().__init__(prog=prog, description=about, epilog=epilog, formatter_class=Fitted)
+
+    def print_help(self, file=None) -> None:
+        # argparse overlooks that it cannot write.
+        print(self.format_help(), end="", file=file or sys.stdout, flush=True)
