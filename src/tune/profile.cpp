@@ -255,7 +255,9 @@ std::string own_folder(const std::string& chosen) {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/') {
     return std::string(cache) + "/zerohop";
   }
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+  std::error_code none;
+  const char* home = std::getenv("HOME");  // of a user without one it may name what is not there, and stays so
+  if (home != nullptr && home[0] == '/' && std::filesystem::is_directory(home, none)) {
     return std::string(home) + "/.cache/zerohop";
   }
   return "";

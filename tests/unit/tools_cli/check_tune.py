@@ -15,8 +15,8 @@ TWO_PROCESSORS = len(os.sched_getaffinity(0)) >= 2
 
 class Tune(Case):
     def test_tune_without_a_folder(self):
-        for args in ([], ["--renew"]):
-            r = zerohop("tune", *args, HOME="", XDG_CACHE_HOME="", ZEROHOP_CACHE="")
+        for args, home in (([], ""), (["--renew"], ""), (["--renew"], "/nohome")):
+            r = zerohop("tune", *args, HOME=home, XDG_CACHE_HOME="", ZEROHOP_CACHE="")
             self.assertEqual(r.returncode, 1)
             self.assertIn("set HOME", r.stderr)
 

@@ -197,8 +197,11 @@ TEST(KeptFolders, TheOwnIsTheChosenOneThenXdgThenHome) {
   setenv("XDG_CACHE_HOME", "/xdg", 1);
   EXPECT_EQ(kept_folders("", "").own, "/xdg/zerohop");
   setenv("XDG_CACHE_HOME", "relative", 1);
-  setenv("HOME", "/h", 1);
-  EXPECT_EQ(kept_folders("", "").own, "/h/.cache/zerohop");
+  const test::Folder home;
+  setenv("HOME", home.path().c_str(), 1);
+  EXPECT_EQ(kept_folders("", "").own, home.path() + "/.cache/zerohop");
+  setenv("HOME", (home.path() + "/none").c_str(), 1);
+  EXPECT_EQ(kept_folders("", "").own, "") << "a home that is not there is not made";
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   EXPECT_EQ(kept_folders("", "").own, "");
