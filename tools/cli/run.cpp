@@ -107,6 +107,20 @@ std::string plain_name(const std::string& library) {
   return "";
 }
 
+/// The library to preload, as LD_PRELOAD can name it; "" (after a message) if there is none.
+std::string usable_library(const std::string& wanted) {
+  const std::string library = wanted.empty() ? find_library() : wanted;
+  const auto refuse_it = [](const std::string& why) {
+    run_says(why + "; give its place with --library");
+    return "";
+  };
+  if (library.empty()) return refuse_it("libzerohop.so is not beside this command (../lib)");
+  if (!os::readable(library)) return refuse_it("libzerohop.so is not at " + library);
+  const os::ElfFile file = os::read_elf(library);
+  if (!file.valid || !file.same_machine || !file.loader.empty()) return refuse_it(library + " is no shared library");
+  return plain_name(library);
+}
+
 /// One for the ranks of this machine.
 void start_watcher(const std::string& patience) {
   if (launched_local_rank() != 0) return;
@@ -225,13 +239,7 @@ int run(RunArguments& arguments, const std::vector<std::string>& command) {
   if (!why_not.empty()) {
     run_says(path + " " + why_not + ". It runs without zerohop.");
   } else {
-    std::string library = arguments.library.empty() ? find_library() : arguments.library;
-    if (library.empty() || !os::readable(library)) {
-      run_says("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
-               "; give its place with --library");
-      return kCannotRun;
-    }
-    library = plain_name(library);
+    const std::string library = usable_library(arguments.library);
     if (library.empty()) return kCannotRun;
     const char* before = std::getenv("LD_PRELOAD");
     os::set_variable("LD_PRELOAD", preload_with(before != nullptr ? before : "", library, runtimes_of(path)));

@@ -308,6 +308,10 @@ int schedule(const ScheduleArguments& a) {
   if (a.ranks % a.nodes != 0)
     return refuse("schedule", fmt::format("{} ranks do not go into {} nodes alike: --ranks-on takes those of each node",
                                           a.ranks, a.nodes));
+  if (a.bytes % a.element_bytes != 0) {
+    return refuse("schedule", fmt::format("{} bytes are no whole number of elements of {} bytes (--bytes, --element)",
+                                          a.bytes, a.element_bytes));
+  }
   Found f;
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse("schedule", "1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");

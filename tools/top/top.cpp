@@ -48,12 +48,21 @@ Jobs matching_jobs(const TopArguments& arguments) {
 
 void sleep_s(double seconds) { usleep(static_cast<useconds_t>(seconds * 1e6)); }
 
+nlohmann::json document_of_jobs() {
+  return {{"schema", 1}, {"version", ZH_VERSION}, {"jobs", nlohmann::json::array()}};
+}
+
+/// Names of programs may hold anything.
+void print_json(const nlohmann::json& document) {
+  std::printf("%s\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
 /// All of them, by two looks with the interval between.
 int show_once(const Jobs& jobs, const TopArguments& arguments) {
   std::vector<JobLook> before;
   for (const auto& job : jobs) before.push_back(job->look());
   sleep_s(arguments.interval_s);
-  nlohmann::json document = {{"schema", 1}, {"version", ZH_VERSION}, {"jobs", nlohmann::json::array()}};
+  nlohmann::json document = document_of_jobs();
   top::View view;
   view.columns = output_columns();
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -65,9 +74,7 @@ int show_once(const Jobs& jobs, const TopArguments& arguments) {
     for (const std::string& line : top::draw(before[i], now, view)) std::printf("%s\n", line.c_str());
     if (i + 1 < jobs.size()) std::printf("\n");
   }
-  // Names of programs may hold anything.
-  if (arguments.as_json)
-    std::printf("%s\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (arguments.as_json) print_json(document);
   return 0;
 }
 
@@ -167,6 +174,7 @@ int run_top(const TopArguments& arguments) {
                               : arguments.pid != 0   ? " as process " + std::to_string(arguments.pid) + " or below it"
                                                      : "";
     std::fprintf(stderr, kNoJob, which.c_str());
+    if (arguments.as_json) print_json(document_of_jobs());
     return 1;
   }
   if (arguments.once || arguments.as_json || !top::has_terminal()) return show_once(jobs, arguments);

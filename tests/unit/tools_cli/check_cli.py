@@ -103,6 +103,8 @@ class Cli(Case):
         self.assertEqual((r.returncode, r.stdout), (1, ""))
         for word in ("ZEROHOP_ENABLE=0", "another user", "container", "zerohop run"):
             self.assertIn(word, r.stderr)
+        r = zerohop("top", "--json", "--pid", str(os.getpid()))
+        self.assertEqual((r.returncode, json.loads(r.stdout)["jobs"]), (1, []))
         self.refused([(["--pid", "0"], "--pid"), (["--interval", "0.1"], "--interval"), (["--job"], "--job")], "top")
 
     def test_run_prints_what_a_shell_reads(self):
@@ -203,6 +205,8 @@ class Cli(Case):
         r = zerohop("run", "--library", "/no/such/lib.so", "true")
         self.assertEqual(r.returncode, 126)
         self.assertIn("/no/such/lib.so", r.stderr)
+        r = zerohop("run", "--library", "/etc/passwd", "true")
+        self.assertEqual((r.returncode, "/etc/passwd is no shared library" in r.stderr), (126, True), r.stderr)
 
     def in_a_folder_called(self, name):
         """The stand-in for the library in such a folder, and a temporary folder for links."""

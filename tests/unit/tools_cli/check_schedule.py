@@ -45,6 +45,8 @@ class Schedule(Case):
         self.assertEqual([x["algorithm"] for x in listed if x["cuts"]], ["leader-ring", "hierarchical"])
 
     def test_schedule_refuses(self):
+        cases = [(["--bytes", "3", "--element", "2"], "3 bytes are no whole number of elements of 2 bytes")]
+        self.refused(cases, "schedule", "bcast")
         for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
             self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
         self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
