@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/options.h"
 #include "os/terminal.h"
 
 namespace zh::tools {
@@ -97,6 +98,14 @@ std::string fitted(std::string_view text, size_t columns, bool prose) {
 }
 
 void print_shown(const std::string& text) { fmt::print("{}", fitted(text, shown_columns(), false)); }
+
+void print_fitted(const std::string& text) { fmt::print("{}", fitted(text, output_columns(), false)); }
+
+std::string size_text(uint64_t bytes) {
+  const std::string text = format_size(bytes);
+  if (text.back() >= '0' && text.back() <= '9') return text + " B";
+  return text.substr(0, text.size() - 1) + " " + text.back() + "iB";
+}
 
 std::string duration(uint64_t ns) {
   const double s = static_cast<double>(ns) * 1e-9;

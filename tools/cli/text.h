@@ -28,6 +28,10 @@ constexpr size_t kAnyColumns = SIZE_MAX;
 [[nodiscard]] std::string fitted(std::string_view text, size_t columns, bool prose = true);
 /// Prints it, its lines broken where a terminal has no room for them.
 void print_shown(const std::string& text);
+/// Prints text that is no table: its lines are broken where the output's columns end.
+void print_fitted(const std::string& text);
+/// "0 B", "14 B", "896 KiB": exact.
+[[nodiscard]] std::string size_text(uint64_t bytes);
 
 /// "0.4 s", "12 s", "3 min", "2.5 h".
 [[nodiscard]] std::string duration(uint64_t ns);

@@ -142,8 +142,7 @@ json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
 }
 
 std::string choice_text(const ChoiceQuestion& question, const json& answers, size_t columns) {
-  const std::string size =
-      question.collective == coll::Collective::kBarrier ? "" : " of " + format_size(question.bytes);
+  const std::string size = question.collective == coll::Collective::kBarrier ? "" : " of " + size_text(question.bytes);
   std::string text = fmt::format("{}{}, {} ranks on {}\n", coll::name_of(question.collective), size, question.ranks,
                                  question.nodes == 1 ? "one node" : fmt::format("{} nodes", question.nodes));
   for (const auto& [names, a] : told_once(answers)) {
@@ -152,7 +151,7 @@ std::string choice_text(const ChoiceQuestion& question, const json& answers, siz
     text += hanging("  algorithm   ",
                     a["algorithm"].get<std::string>() + (!a["cuts"].get<bool>() ? "; it does not cut"
                                                          : chunk == 0           ? "; whole"
-                                                                      : "; in chunks of " + format_size(chunk)),
+                                                                                : "; in chunks of " + size_text(chunk)),
                     columns);
     text += hanging("  chosen by   ", source_text(a["source"].get<std::string>()), columns);
     text += hanging("  sources     ", sources_text(a), columns);

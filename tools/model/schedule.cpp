@@ -78,7 +78,7 @@ int list(const ScheduleArguments& a) {
                      {"source", algorithm.source},
                      {"cuts", coll::cuts(algorithm)}});
       if (!a.as_json)
-        print_shown(
+        print_fitted(
             fmt::format("  {:<25} {}\n  {:<25}   [{}]\n", algorithm.name, algorithm.what, "", algorithm.source));
     }
   }
@@ -124,7 +124,7 @@ json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll:
 }
 
 void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& times) {
-  const size_t columns = shown_columns();
+  const size_t columns = output_columns();
   fmt::print("\nrank step  time      waits for     what\n");
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     const Schedule& schedule = schedules[rank];
@@ -175,8 +175,8 @@ std::string title_of(const ScheduleArguments& a, const Found& f) {
   const uint32_t nodes = f.problem.layout->nodes();
   std::string title = fmt::format("{} by {}: {} ranks on {} {}", a.collective, f.algorithm, f.nodes.size(), nodes,
                                   nodes == 1 ? "node" : "nodes");
-  if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
-  if (f.chunk > 0) title += " in chunks of " + format_size(f.chunk);
+  if (f.problem.collective != Collective::kBarrier) title += ", " + size_text(f.problem.bytes());
+  if (f.chunk > 0) title += " in chunks of " + size_text(f.chunk);
   if (f.chunk == 0 && a.chunk > 0) title += ", which it does not cut";
   if (coll::has_root(f.problem.collective)) title += fmt::format(", root {}", a.root);
   return title;
@@ -218,18 +218,19 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
 void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   const coll::Verdict& v = f.verdict;
-  print_shown(
+  print_fitted(
       fmt::format("{}\n{} [{}]\n{}\n", title, algorithm.what, algorithm.source,
                   a.algorithm.empty() && coll::host_serves(f.problem) ? "Jobs leave this call to the host.\n" : ""));
-  print_shown(fmt::format(
+  print_fitted(fmt::format(
       "{} steps, {} messages of {} in all, between nodes {} of {}; scratch {} on a rank; logical time {:g}\n", v.steps,
-      v.messages, format_size(v.message_bytes), v.node_messages, format_size(v.node_bytes), format_size(f.scratch()),
+      v.messages, size_text(v.message_bytes), v.node_messages, size_text(v.node_bytes), size_text(f.scratch()),
       f.times.end));
   if (!v.proved()) {
-    print_shown(fmt::format("WRONG: {}\n", v.fault));
+    print_fitted(fmt::format("WRONG: {}\n", v.fault));
     return;
   }
-  print_shown("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
+  print_fitted(
+      "proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
   if (!a.svg.empty()) fmt::print("drawn in {}\n", a.svg);
   if (!f.costs.is_null()) fmt::print("\n{}", costs_text(f.costs, output_columns()));
   if (!a.no_steps) print_steps(f.schedules, f.times);

@@ -47,6 +47,9 @@ int show_profile(const std::string& name) {
   return 0;
 }
 
+/// Lines of paths and what is told of them.
+void print_line(const std::string& text) { std::puts(wrapped(text, 0, 2, output_columns()).c_str()); }
+
 int renew(const Options& options, const tune::KeptFolders& folders) {
   const std::string path = tune::profile_path(folders.own, tune::this_machine());
   const bool removed = std::remove(path.c_str()) == 0;
@@ -54,9 +57,9 @@ int renew(const Options& options, const tune::KeptFolders& folders) {
     std::fprintf(stderr, "zerohop tune: cannot remove %s: %s\n", path.c_str(), std::strerror(errno));
     return 1;
   }
-  std::printf("%s: %s\n", removed ? "Forgotten" : "Nothing was kept", path.c_str());
+  print_line((removed ? "Forgotten: " : "Nothing was kept: ") + path);
   if (const std::string left = tune::profile_path(folders, tune::this_machine()); left != path) {
-    std::printf("The site's is in force: %s\n", left.c_str());
+    print_line("The site's is in force: " + left);
     return 0;
   }
   std::puts(!options.is(Opt::kProfile, "builtin") ? "The next two jobs of two ranks or more measure again."
@@ -78,7 +81,7 @@ int show_or_renew(const TuneArguments& arguments) {
   tune::Profile profile;
   const Status status = tune::load_profile(folders, tune::this_machine(), &profile);
   if (!status.ok()) {
-    std::printf("%s: %s\n", path.c_str(), status.what());
+    print_line(path + ": " + status.what());
     return 0;
   }
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
@@ -87,7 +90,8 @@ int show_or_renew(const TuneArguments& arguments) {
     std::fputs(hanging(line.substr(0, kLevel), line.substr(std::min(kLevel, line.size())), output_columns()).c_str(),
                stdout);
   }
-  std::printf("Kept in %s\n--renew forgets it. `zerohop info` shows the choices.\n", path.c_str());
+  print_line("Kept in " + path);
+  std::puts("--renew forgets it. `zerohop info` shows the choices.");
   return 0;
 }
 

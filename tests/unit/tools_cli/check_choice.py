@@ -104,7 +104,7 @@ class Choice(Case):
 
     def test_info_answers_which_algorithm_is_in_force(self):
         ask = ("info", "--collective", "allreduce", "--size", "1M", "-r", "4")
-        self.assertIn("allreduce of 64K, 6 ranks on one node", zerohop(*ask[:3], "--ranks", "6").stdout)
+        self.assertIn("allreduce of 64 KiB, 6 ranks on one node", zerohop(*ask[:3], "--ranks", "6").stdout)
         folder = tempfile.mkdtemp(dir=self.folder.name)
         out = json.loads(zerohop(*ask, "--json", ZEROHOP_CACHE=folder).stdout)
         self.assertEqual((out["collective"], out["bytes"], out["ranks"], out["nodes"]), ("allreduce", 1 << 20, 4, 1))

@@ -37,12 +37,21 @@ class Schedule(Case):
         self.assertEqual({s["bytes"] for s in whole["ranks"][0]}, {8 << 20})
         self.assertEqual((whole["chunk_bytes"], whole["cuts"]), (0, False))
         said = zerohop("schedule", "bcast", "-a", "binomial", "-b", "8M", "-c", "8K", "--no-steps").stdout
-        self.assertIn("8M, which it does not cut", said)
+        self.assertIn("8 MiB, which it does not cut", said)
         r = zerohop("schedule", "bcast", "-a", "hierarchical", "-b", "8M", "-c", "4K")
         self.assertEqual((r.returncode, r.stdout), (2, ""))
         self.assertIn("1024 pieces at most: --chunk 8192 or more", r.stderr)
         listed = json.loads(zerohop("schedule", "--list", "bcast", "--json").stdout)
         self.assertEqual([x["algorithm"] for x in listed if x["cuts"]], ["leader-ring", "hierarchical"])
+
+    def test_text_has_80_columns_and_sizes_their_unit(self):
+        for words in ("bcast --nodes 2", "allreduce --nodes 2 -a ring", "--list", "bcast --profile gigabit-like"):
+            r = zerohop("schedule", *words.split())
+            self.assertEqual([line for line in r.stdout.splitlines() if len(line) > 80], [], words)
+        r = zerohop("schedule", "bcast", "--bytes", "896K", "--no-steps")
+        self.assertIn("on 1 node, 896 KiB, root 0", r.stdout)
+        self.assertIn("0 messages of 0 B in all", zerohop("schedule", "bcast", "--bytes", "0", "--no-steps").stdout)
+        self.assertIn("of 14 B in all", zerohop("schedule", "bcast", "--bytes", "2", "--no-steps").stdout)
 
     def test_schedule_refuses(self):
         cases = [(["--bytes", "3", "--element", "2"], "3 bytes are no whole number of elements of 2 bytes")]
