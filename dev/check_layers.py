@@ -59,8 +59,8 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 48_947,
-    "lines of tools": 12_695,
-    "lines of tests": 62_597,
+    "lines of tools": 12_699,
+    "lines of tests": 62_602,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,

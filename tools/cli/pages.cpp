@@ -83,6 +83,9 @@ std::string joined(const std::vector<Entry>& entries) {
 std::string roff(const std::string& text) {
   std::string out = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
   out = replaced(replaced(out, "\n.", "\n\\&."), "\n'", "\n\\&'");
+  for (size_t at = 0; (at = out.find(',', at)) != std::string::npos; ++at) {  // a long list is broken behind a comma
+    if (at + 1 < out.size() && out[at + 1] >= 'a' && out[at + 1] <= 'z') out.insert(at + 1, "\\:");
+  }
   return !out.empty() && (out[0] == '.' || out[0] == '\'') ? "\\&" + out : out;
 }
 

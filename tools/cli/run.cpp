@@ -276,7 +276,8 @@ void add_run_command(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand(
       "run",
-      "Run a program with zerohop: mpiexec -n 8 zerohop run [options] ./app args...\n"
+      "Run a program with zerohop.\n"
+      "  mpiexec -n 8 zerohop run [options] ./app args...\n"
       "Starts ./app with libzerohop.so preloaded. Works behind any launcher (mpiexec, mpirun, srun).\n"
       "Exit code: the program's; 127 not found, 126 cannot be run, 2 wrong use.");
   command

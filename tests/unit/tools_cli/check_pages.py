@@ -1,6 +1,7 @@
 """Checks what the command tells of itself: version, completion, manual pages. Usage: check_pages.py <zerohop> <cc>"""
 
 import json
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -40,6 +41,10 @@ class Pages(Case):
             self.assertEqual(zerohop("manual", folder).returncode, 0)
             pages = {page.name for page in Path(folder).iterdir()}
             self.assertLessEqual({"zerohop.1", "zerohop-run.1", "zerohop-bench-p2p.1"}, pages)
+            self.assertIn("zerohop\\-run \\- Run a program with zerohop\n", Path(folder, "zerohop-run.1").read_text())
+            for page in Path(folder).iterdir() if shutil.which("groff") else ():
+                r = subprocess.run(["groff", "-ww", "-man", "-Tutf8", page], capture_output=True, text=True)
+                self.assertEqual(r.stderr, "", page.name)
             text = Path(folder, "zerohop-bench-p2p.1").read_text()
             self.assertIn("\\fB\\-\\-rounds\\fR", text)
             self.assertIn("SEE ALSO", text)
