@@ -25,6 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "dev"))
 
+import check_links  # noqa: E402
+
 import hosts as mpi_hosts  # noqa: E402
 
 TOOLS = ROOT / "build" / "env" / "tools" / "bin" / "python"
@@ -229,7 +231,29 @@ def cmake_finds_the_engine(folder: Path, tree: Path) -> None:
         raise Wrong("another version")
 
 
+def links_of_the_pages_lead_somewhere(folder: Path, tree: Path) -> None:
+    pages = sorted((tree / "share" / "doc" / "zerohop").rglob("*.md"))
+    dead = [
+        f"{page.name}: {link}"
+        for page in pages
+        for _, line in check_links.prose(page.read_text())
+        for pattern in (check_links.LINK, check_links.SOURCE)
+        for link in pattern.findall(line)
+        if not check_links.SCHEME.match(link) and not (page.parent / link.partition("#")[0]).exists()
+    ]
+    if dead or len(pages) < 20:
+        raise Wrong(f"{len(pages)} pages; links that lead nowhere: {dead}")
+
+
+def programs_name_no_folder_of_the_build(folder: Path, tree: Path) -> None:
+    named = [path.name for path in (tree / "libexec").rglob("bench_*") if bytes(ROOT) in path.read_bytes()]
+    if named:
+        raise Wrong(f"{ROOT} is in {named}")
+
+
 CASES = (
+    links_of_the_pages_lead_somewhere,
+    programs_name_no_folder_of_the_build,
     a_job_is_served,
     a_job_is_served_from_a_folder_with_a_colon,
     a_job_is_served_where_only_libc_is,
