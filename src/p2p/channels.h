@@ -25,7 +25,8 @@ namespace zh::p2p {
 
 class Channels {
  public:
-  static constexpr uint32_t kEnvelopesFirst = 64;  ///< slots of a first ring
+  /// Slots of a first ring. With many ranks most peers get few messages, and all rings together count.
+  [[nodiscard]] uint32_t first_slots() const { return size() <= 32 ? 64 : 16; }
 
   Channels(node::Node& node, const EndpointConfig& config);
   /// Lays out this rank's part of the segment.
@@ -57,7 +58,7 @@ class Channels {
   [[nodiscard]] bool may_grow(uint64_t bytes) const { return arena_.used_bytes() + bytes <= arena_.budget_bytes() / 2; }
   /// What first rings to the peers without one need.
   [[nodiscard]] uint64_t first_rings_bytes() const {
-    return unconnected_ * shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
+    return unconnected_ * shm::EnvelopeRingShm::size_bytes(first_slots());
   }
 
   // rings.cpp: towards peers.

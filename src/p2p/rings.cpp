@@ -9,6 +9,7 @@ namespace zh::p2p {
 
 namespace {
 constexpr uint32_t kEnvelopesMax = 1024;
+constexpr uint32_t kEnvelopesStep = 16;  // growth factor
 constexpr uint64_t kPayloadFirst = 32 << 10;
 constexpr uint64_t kPayloadStep = 4;  // growth factor
 // A larger ring costs the time of its pages, 0.85 us a KiB; a message of 16 KiB takes 2.0 us through a small one and
@@ -19,7 +20,7 @@ constexpr uint64_t kOverflowBytes = 4 << 20;
 }  // namespace
 
 bool Channels::connect(Channel& peer) {
-  const uint64_t ring_bytes = shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
+  const uint64_t ring_bytes = shm::EnvelopeRingShm::size_bytes(first_slots());
   // Whoever has filled the rest, a first message finds room.
   Offset offset = arena_.allocate(ring_bytes);
   if (offset == kNoOffset) offset = arena_.allocate_reserve(ring_bytes, 0);
@@ -27,7 +28,7 @@ bool Channels::connect(Channel& peer) {
   --unconnected_;
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, ring_bytes);
-  ring->capacity = kEnvelopesFirst;
+  ring->capacity = first_slots();
   if (peer.part->state.polled.fetch_add_relaxed(1) >= config_.polled_senders) {
     peer.bell = peer.part->bells(size()) + self_ / shm::BellShm::kSenders;
     ring->rings_bell = 1;
@@ -53,7 +54,7 @@ shm::EnvelopeShm* Channels::claim_when_full(Channel& peer) {
 // The marker goes into the slot that claim() always keeps free, so the old ring always has room for it.
 void Channels::grow_envelopes(Channel& peer) {
   peer.full_streak = 0;
-  const uint32_t capacity = kEnvelopesMax;
+  const uint32_t capacity = std::min(kEnvelopesMax, kEnvelopesStep * peer.out.capacity());
   const uint64_t bytes = shm::EnvelopeRingShm::size_bytes(capacity);
   const Offset offset = may_grow(bytes) ? arena_.allocate(bytes) : kNoOffset;
   if (offset == kNoOffset) return;
