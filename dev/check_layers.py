@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 48_947,
+    "lines of src": 49_327,
     "lines of tools": 12_699,
-    "lines of tests": 62_626,
+    "lines of tests": 63_696,
     "lines of bench": 6_172,
     "lines of dev": 4_263,
     "lines of kernel": 1_466,
     "lines of python": 6_257,
-    "words of pages": 41_194,
+    "words of pages": 41_833,
     "variables": 13,
     "leaf commands": 19,
 }

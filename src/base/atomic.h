@@ -1,11 +1,11 @@
 // The only home of std::atomic. The memory order is part of each operation's name, so that every acquire and release
-// can be seen and paired at a glance. With ZH_MODEL_CHECK the model checker's instrumented type takes its place and the
-// shipped templates run under it unchanged.
+// can be seen and paired at a glance. With ZH_INSTRUMENTED another type takes its place, and the shipped code runs
+// under it unchanged: in the model checker (tests/model), and on machines that are only described (tests/emulation).
 #pragma once
 
 #include <cstdint>
 
-#ifdef ZH_MODEL_CHECK
+#ifdef ZH_INSTRUMENTED
 #include "model_check/atomic.h"
 #else
 #include <atomic>
@@ -62,10 +62,21 @@ namespace zh {
 
 /// Tells the CPU that this is a spin loop.
 inline void cpu_relax() {
-#if defined(__x86_64__)
+#if defined(ZH_INSTRUMENTED)
+  mc::relax();
+#elif defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+/// Asks for a line that will be read.
+inline void prefetch_for_read(const void* p) {
+#ifdef ZH_INSTRUMENTED
+  mc::prefetch(p);
+#else
+  __builtin_prefetch(p);
 #endif
 }
 

@@ -10,7 +10,7 @@ namespace zh {
 class Count {
  public:
   Count& operator+=(uint64_t n) {
-#if defined(__x86_64__) && !defined(ZH_MODEL_CHECK)
+#if defined(__x86_64__) && !defined(ZH_INSTRUMENTED)
     asm("addq %1, %0" : "+m"(value_) : "er"(n));  // as of a plain number: two relaxed accesses would be three
 #else
     value_.store_relaxed(value_.load_relaxed() + n);

@@ -83,6 +83,7 @@ class Rank::TeamServices final : public coll::Services {
     Guard guard(s_);
     return s_.endpoint->choice(rank).nontemporal_min;
   }
+  [[nodiscard]] node::Level level(uint32_t a, uint32_t b) const override { return rank_.node_.level(a, b); }
   [[nodiscard]] uint32_t copiers() const override { return s_.config.copiers; }
   [[nodiscard]] bool alive(uint32_t rank) override { return !rank_.node_.ended(rank); }
 

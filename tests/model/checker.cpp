@@ -297,6 +297,8 @@ bool compare(void* where, uint64_t initial, uint64_t* expected, Order success, O
   *expected = initial;
   return found;
 }
+void prefetch(const void*) {}
+void relax() {}
 void fence(const Site& site) {
   if (running()) g_explorer->fence(site);
 }

@@ -115,5 +115,8 @@ void update_end(void* where, uint64_t value, Order order, const Site& site);
 /// A compare-and-swap up to its store: true if `*expected` was found and update_end() must follow.
 bool compare(void* where, uint64_t initial, uint64_t* expected, Order success, Order failure, const Site& site);
 void fence(const Site& site);
+/// For zh::prefetch_for_read() and zh::cpu_relax(): no steps.
+void prefetch(const void* where);
+void relax();
 
 }  // namespace zh::mc

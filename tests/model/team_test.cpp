@@ -42,6 +42,95 @@ class AllreduceScenario final : public TeamScenario {
   bool counted_;
 };
 
+// --- Contributions go up a tree of leaders and the result down; a leader may have left.
+
+class GroupedScenario final : public TeamScenario {
+ public:
+  static constexpr uint32_t kNobody = ~0U;
+  /// `refuser`: who takes no part in the second call.
+  explicit GroupedScenario(uint32_t refuser) : TeamScenario(4), refuser_(refuser) {}
+  void run(uint32_t me) override {
+    const auto team = make_team(me);
+    for (uint32_t call = 0; call < 2; ++call) {
+      Doing& d = next();
+      d.contributes = true;
+      const bool fails = call == 1 && refuser_ != kNobody;
+      if (fails && me == refuser_) {
+        team->refuse(true);
+        continue;
+      }
+      d.grouped = !fails;
+      const uint64_t in = value(call, me);
+      uint64_t out = 0;
+      check(team->allreduce(&in, &out, 1, kSmallSum) == (fails ? Code::kInvalid : Code::kOk), "it ends as it should");
+      check(out == (fails ? 0 : total(call)), "the sum is right");
+    }
+  }
+
+ private:
+  uint32_t refuser_;
+};
+
+const Unneeded kNobodyLeaves{"has_left acquire", "no leader leaves"};
+
+TEST(ModelTeam, GroupedAllreduce) {
+  prove([] { return std::make_unique<GroupedScenario>(GroupedScenario::kNobody); }, 1000,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback, kNextTellsEnd, kNobodyLeaves}, bounded(0));
+}
+// Who has left a collective has told of those before, whichever of the two is seen first.
+TEST(ModelTeam, GroupedAllreduceWithoutARoot) {
+  const auto make = [] { return std::make_unique<GroupedScenario>(0); };
+  Options options = bounded(0);
+  options.stale_reads = 2;
+  const Report base = explore(options, make);
+  ASSERT_TRUE(base.ok && base.complete) << base.failure;
+  uint32_t found = 0;
+  for (const std::string& site : base.sites) {
+    if (site.find("has_left acquire") == std::string::npos && site.find("leave_groups release") == std::string::npos)
+      continue;
+    options.mutation = {Mutation::Kind::kRelaxed, site};
+    EXPECT_FALSE(explore(options, make).ok) << site;
+    ++found;
+  }
+  EXPECT_EQ(found, 2U);
+}
+
+// --- Leaders relay what a root of another group gives, and reduce for a root of another group.
+
+class LeadersScenario final : public TeamScenario {
+ public:
+  explicit LeadersScenario(bool reduces) : TeamScenario(4), reduces_(reduces) {}
+  void run(uint32_t me) override {
+    const auto team = make_team(me);
+    const uint32_t leader = me & ~1U;
+    for (uint32_t call = 0; call < 3; ++call) {
+      const uint32_t root = call % 2 == 0 ? 0 : 3;
+      const bool is_near = me / 2 == root / 2;
+      Doing& d = next();
+      d.contributes = reduces_ || me == root || (!is_near && me == leader);
+      if (!reduces_ && me != root) d.reads_slot_of = static_cast<int>(is_near || me == leader ? root : leader);
+      const uint64_t in = value(call, me);
+      uint64_t out = me == root ? in : 0;
+      const copy::Buffer all{reinterpret_cast<std::byte*>(&out), sizeof out, nullptr};
+      const Code code = reduces_ ? team->reduce(&in, &out, 1, kSmallSum, root) : team->bcast(all, root);
+      check(code == Code::kOk, "it ends well");
+      check(reduces_ ? me != root || out == total(call) : out == value(call, root), "the result is right");
+    }
+  }
+
+ private:
+  bool reduces_;
+};
+
+TEST(ModelTeam, LeadersRelay) {
+  prove([] { return std::make_unique<LeadersScenario>(false); }, 500,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback}, bounded(0));
+}
+TEST(ModelTeam, LeadersReduce) {
+  prove([] { return std::make_unique<LeadersScenario>(true); }, 500,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback}, bounded(0));
+}
+
 // --- The control blocks grow, alike on all members, or on none; what was contributed before is read on the way.
 
 class GrowthScenario final : public TeamScenario {
@@ -246,6 +335,10 @@ void crash_point(const char* name) {
   } else if (at == "team: not yet done") {
     if (d.reads_slot_of >= 0) data_read(payload(static_cast<uint32_t>(d.reads_slot_of)));
     if (d.reads_result) data_read(control(0).result.payload);
+    if (d.grouped) data_read(control(me & ~1U).result.payload);
+  } else if (at == "team: result handed on") {
+    data_read(control(0).result.payload);
+    data_write(control(me & ~1U).result.payload);
   } else if (at == "team: step of a staged reduction") {
     for (uint32_t i = 0; i < g_members; ++i) {
       if (d.step == 0) data_read(payload(i));

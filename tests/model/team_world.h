@@ -156,6 +156,9 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] uint32_t polls() const override { return polls_; }
   [[nodiscard]] bool keeps_cpu_from_peer() override { return false; }
   void count_staged(uint64_t) override {}
+  [[nodiscard]] node::Level level(uint32_t a, uint32_t b) const override {
+    return a / 2 == b / 2 ? node::Level::kSharedL2 : node::Level::kOtherSocket;
+  }
   [[nodiscard]] uint32_t copiers() const override { return 1; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
@@ -196,7 +199,8 @@ struct Doing {
   bool in_ring = false;  ///< contributions are, which has room for one
   bool grown = false;    ///< ... and on the larger block
   bool reads_result = false;
-  uint32_t rounds = 0;  ///< of a staged reduction
+  bool grouped = false;  ///< the result is on the control block of its group's leader
+  uint32_t rounds = 0;   ///< of a staged reduction
   uint32_t step = 0;
   uint32_t edges_of = 0;  ///< the member whose edges this one reads or writes
   EdgeSteps kept{};

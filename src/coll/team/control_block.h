@@ -66,6 +66,8 @@ enum class ContributionWay : uint16_t {
   kBlocks,       ///< the ring has `stride` NeighborBlockShm and the short ones of these blocks, in `bytes` together
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
+  kWithRoot,     ///< of a leader, for its group: the root's slot says more
+  kPartial,      ///< of a leader: as kInline, of its whole group
   kNothing       ///< there is none: its owner could not take part
 };
 /// `bytes` of kNothing: as long as nothing else.
@@ -124,19 +126,28 @@ struct alignas(kPairBytes) ContributionShm {
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
-/// The result of a small reduction, made by whichever member arrived last, on member 0's control block.
-/// Writers: that member. Readers: the others. Invariant: as ContributionShm's; a member that arrives has done all
-/// collectives before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as ContributionShm.
+/// The result of a small reduction, on member 0's control block, made by that member or by whichever arrived last;
+/// where members are in groups (grouped.cpp), on every leader's, for its group. Writers: who makes it; its owner.
+/// Readers: the others. Invariant: as ContributionShm's; who arrives has done all collectives before, so nobody reads
+/// the old result when all have arrived; `left` never goes back. Wrap: `left` is compared by difference. Crash: as
+/// ContributionShm.
 struct alignas(kPairBytes) ResultShm {
+  enum class What : uint32_t {
+    kHere,
+    kNone,   ///< there is none, because contributions differ in length
+    kAbove,  ///< the owner's leader tells
+  };
   Atomic<uint32_t> seq;
-  uint32_t wrong;  ///< 1: there is none, because contributions differ in length
+  Atomic<uint32_t> left;  ///< the latest collective of which the owner, a leader, does not tell its group
+  What what;
+  uint32_t reserved;
   std::byte payload[kInlineBytes];
   /// Of more than kInlineBytes, or for the program's own code, until the block has grown.
   alignas(kPairBytes) std::byte large[kFirstSmallBytes];
 
   /// For who makes it, before `seq`, and for the others after.
   [[nodiscard]] const char* broken_invariant() const {
-    return wrong > 1 ? "there is a result or there is none" : nullptr;
+    return what > What::kAbove ? "there is a result or there is none" : nullptr;
   }
 };
 static_assert(kShmSafe<ResultShm>);
@@ -195,6 +206,7 @@ struct ControlBlockShm {
     arrivals.store_relaxed(0);
     throttle.inside.store_relaxed(0);
     result.seq.store_relaxed(0);
+    result.left.store_relaxed(0);
     for (ContributionShm& slot : slots) slot.reset();
   }
   /// For any member (control_block_invariant.cpp). `grown`: what is used in place of its slots; or null.

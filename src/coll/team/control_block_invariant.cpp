@@ -15,7 +15,8 @@ bool is_well(const copy::RemoteBufferShm& buffer) {
 
 const char* ContributionShm::broken_invariant(uint32_t ring_bytes) const {
   if (way > ContributionWay::kNothing) return "a contribution says where it is";
-  if (way == ContributionWay::kInline && bytes > kInlineBytes) return "a contribution beside its flag fits there";
+  const bool beside_flag = way == ContributionWay::kInline || way == ContributionWay::kPartial;
+  if (beside_flag && bytes > kInlineBytes) return "a contribution beside its flag fits there";
   const bool whole = way == ContributionWay::kRing || way == ContributionWay::kBlocks;
   const bool in_ring = whole || way == ContributionWay::kRingTable || way == ContributionWay::kMemoryTable;
   if (in_ring && (ring_at % kBlockBytes != 0 || ring_at >= ring_bytes)) return "a ring is used in whole blocks";

@@ -126,9 +126,46 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
   } else if (const Code code = await(root); code != Code::kOk) {
     return code;
   }
+  return take_arrived_at_once(root, recv, k, pieces);
+}
+
+Code Team::State::take_arrived_at_once(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces) {
   const ContributionShm& theirs = slot(root);
   if (theirs.way != ContributionWay::kMemory) return take_arrived(root, recv, k, pieces);
   return throttled(root, theirs.source, [&] { return take_arrived(root, recv, k, pieces); });
+}
+
+Code Team::State::take_relayed(uint32_t root, const copy::Buffer& recv) {
+  uint32_t from = root;
+  const Code code = await_relayed(root, &from);
+  return code == Code::kOk ? take_arrived_at_once(from, recv, 0, 1) : code;
+}
+
+Code Team::State::await_relayed(uint32_t root, uint32_t* from) {
+  *from = root;
+  if (leaders.empty() || leaders[self] == leaders[root]) return await(root);
+  const uint32_t leader = leaders[self];
+  if (self != leader) {
+    uint32_t looks = 0;
+    auto has_come = [&] {
+      // CS1 <- CS0
+      if (slot(leader).seq.load_acquire() == seq) {
+        if (slot(leader).way != ContributionWay::kWithRoot) *from = leader;
+        return true;
+      }
+      return ++looks % kLooksPerRoot == 0 && slot(root).seq.load_acquire() == seq;  // CS1 <- CS0
+    };
+    return wait(has_come, root);
+  }
+  if (const Code code = await(root); code != Code::kOk) return code;
+  ContributionShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  const ContributionShm& theirs = slot(root);
+  mine->way = theirs.way == ContributionWay::kInline ? theirs.way : ContributionWay::kWithRoot;
+  mine->bytes = theirs.bytes;
+  if (mine->way == ContributionWay::kInline) std::memcpy(mine->payload, theirs.payload, mine->bytes);
+  publish();
+  return Code::kOk;
 }
 
 // --- The collectives
@@ -137,7 +174,8 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   const NodeWay way = node_way(Collective::kBcast, data.bytes, facts);
   if (self != root) {
-    const Code code = take_from_root(root, data, 0, 1, way == NodeWay::kMessage);
+    const Code code =
+        size >= kRelayedMembers ? take_relayed(root, data) : take_from_root(root, data, 0, 1, way == NodeWay::kMessage);
     if (code == Code::kOk) end();
     return code;
   }
@@ -174,6 +212,7 @@ Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint
     const Code code = take(i, recv[i], 0, 1);
     if (code == Code::kNoMemory) fail(code);
     if (code != Code::kOk && code != Code::kNoMemory) return code;
+    if (i == (self == 0 ? 1 : 0)) ask_for_slots(1);
     waited_for = waited_for || code == Code::kNoMemory || slot(i).way == ContributionWay::kWritten;
   }
   if (waited_for) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "copy/layout.h"
 #include "copy/memory_access.h"
+#include "node/node.h"
 #include "p2p/activity.h"
 #include "p2p/types.h"
 
@@ -61,6 +62,8 @@ class Services {
   /// Contributions of this many bytes and more for that rank go past this one's caches: it shares none of them. It may
   /// change while a job runs.
   [[nodiscard]] virtual uint64_t streamed_from(uint32_t rank) const = 0;
+  /// How far two ranks of the node are apart; all ranks know the same.
+  [[nodiscard]] virtual node::Level level(uint32_t a, uint32_t b) const = 0;
   /// Ranks that may copy from or into one rank's memory through the kernel at once, 1 or more.
   [[nodiscard]] virtual uint32_t copiers() const = 0;
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.

@@ -54,6 +54,7 @@ copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte
 
 Code Team::State::small_barrier() {
   if (const Code code = begin(); code != Code::kOk) return code;
+  if (in_groups()) return grouped_allreduce(nullptr, nullptr, 0, Reduction{});
   if (size >= kCountedMembers || facts.crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
@@ -65,10 +66,19 @@ Code Team::State::small_barrier() {
 Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
+  const bool by_groups = size >= kRelayedMembers && groups_are_blocks && in_blocks(bytes, how);
+  if (by_groups) {
+    if (const Code code = give_to_leader(bytes, how, root); code != Code::kOk) return code;
+  }
   publish();
   if (self == root) {
-    if (const Code code = await_all(); code != Code::kOk) return code;
-    if (agree(0, size - 1, bytes)) fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
+    if (const Code code = by_groups ? await_groups() : await_all(); code != Code::kOk) return code;
+    auto* const result = static_cast<std::byte*>(out);
+    if (by_groups) {
+      fold_groups(bytes, how, result);
+    } else if (agree(0, size - 1, bytes)) {
+      fold_slots(0, size - 1, 0, bytes, result, how);
+    }
   }
   end();
   return Code::kOk;
@@ -76,6 +86,7 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
+  if (in_groups()) return grouped_allreduce(in, out, bytes, how);
   if (counts()) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
@@ -106,7 +117,7 @@ Code Team::State::arrive_in_vain() {
   if (const Code code = arrive(&last); code != Code::kOk) return code;
   if (last) {
     ResultShm& result = control(0).result;
-    result.wrong = 1;
+    result.what = ResultShm::What::kNone;
     result.seq.store_release(seq);  // CR0 -> CR1: that there is none
   }
   left_early = !last;
@@ -125,8 +136,9 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   bool last = false;
   if (const Code code = arrive(&last); code != Code::kOk) return code;
   if (last) {
-    result.wrong = !reduces || agree(0, size - 1, bytes) ? 0 : 1;
-    if (bytes != 0 && result.wrong == 0) fold_slots(0, size - 1, 0, bytes, room, how);
+    const bool well = !reduces || agree(0, size - 1, bytes);
+    result.what = well ? ResultShm::What::kHere : ResultShm::What::kNone;
+    if (bytes != 0 && well) fold_slots(0, size - 1, 0, bytes, room, how);
     ZH_CHECK_INVARIANT(result.broken_invariant());
     ZH_CRASH_POINT("team: last to arrive");
     result.seq.store_release(seq);  // CR0 -> CR1: the result
@@ -135,7 +147,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
     const Code code = wait(has_come, kWhoHasNotCome);
     if (code != Code::kOk) return code;
   }
-  if (result.wrong != 0) [[unlikely]] {
+  if (result.what != ResultShm::What::kHere) [[unlikely]] {
     agree(0, size - 1, bytes);
   } else if (bytes != 0) {
     copy::copy_bytes(out, room, bytes, copy::Store::kTemporal);

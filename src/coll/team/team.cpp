@@ -140,6 +140,7 @@ bool Team::State::set_up() {
     control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
     use(i, control(i).slots, control(i).ring, control(i).result.large);
   }
+  if (size >= kGroupedMembers && !facts.crowded) make_groups();
   usable = true;
   return true;
 }
@@ -188,6 +189,7 @@ void Team::State::wake_members() {
 
 Code Team::State::wait_for_past(uint32_t past) {
   uint32_t least = seq - 1;
+  for (const ControlBlockShm* theirs : control_of) prefetch_for_read(&theirs->done);
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
     const ControlBlockShm& theirs = control(i);

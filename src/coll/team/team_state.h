@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -19,6 +20,24 @@ namespace zh::coll {
 
 /// Bytes handled at a time by reductions in place: the accumulator and a piece of every operand stay in a core's cache.
 constexpr uint64_t kChunkBytes = 32 << 10;
+
+// From how many members on they are in groups, and leaders stand between a root and their groups; members of a group at
+// most. Chosen on emulated machines (docs/design/scale.md).
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kGroupedMembers = 4;
+constexpr uint32_t kRelayedMembers = 4;
+constexpr uint32_t kLargestGroup = 2;
+#else
+constexpr uint32_t kGroupedMembers = 16;
+constexpr uint32_t kRelayedMembers = 64;
+constexpr uint32_t kLargestGroup = 8;
+#endif
+
+/// Flags of other members that are on the way at once. Processors have ten or more lines on the way.
+constexpr uint32_t kLinesAhead = 8;
+
+/// Looks at what a leader relays between two at the root, so that nobody waits for a leader that is late.
+constexpr uint32_t kLooksPerRoot = 64;
 
 /// Looks at a flag between two questions whether this rank keeps others from their CPU.
 constexpr uint32_t kPollsPerNotice = 64;
@@ -155,12 +174,30 @@ struct Team::State {
     return wait([&] { return theirs.seq.load_acquire() == seq; }, member);  // CS1 <- CS0
   }
   Code await_all() {
-    for (uint32_t i = 0; i < size; ++i) {
-      if (i == self) continue;
-      if (const Code code = await(i); code != Code::kOk) return code;
-    }
-    all_arrived();
-    return Code::kOk;
+    const Code code = await_each(size - 1, [this](uint32_t k) { return after_self(k + 1); });
+    if (code == Code::kOk) all_arrived();
+    return code;
+  }
+  /// Until those of `count` members are there; the k-th is member_at(k). When one has come others have meanwhile, and
+  /// their lines had better come at once.
+  template <typename MemberAt>
+  Code await_each(uint32_t count, MemberAt&& member_at) {
+    uint32_t come = 0;
+    const auto flag = [&](uint32_t k) -> const Atomic<uint32_t>& { return slot(member_at(k)).seq; };
+    auto have_come = [&] {
+      uint32_t ahead = come;
+      while (come < count && flag(come).load_acquire() == seq) {  // CS1 <- CS0
+        ++come;
+        for (ahead = std::max(ahead, come); ahead < std::min(count, come + kLinesAhead); ++ahead)
+          prefetch_for_read(&flag(ahead));
+      }
+      return come == count;
+    };
+    return wait(have_come, kWhoHasNotCome);
+  }
+  /// The same where members are taken one after the other: after the first of many. Of every `step`-th member.
+  void ask_for_slots(uint32_t step) const {
+    for (uint32_t i = 0; size >= kGroupedMembers && i < size; i += step) prefetch_for_read(&slot(i).seq);
   }
   /// Every member is in the collective at hand, so it has done the one before.
   void all_arrived() { safe = seq - 1; }
@@ -252,7 +289,10 @@ struct Team::State {
   /// Arrives at an allreduce without result, and waits for nobody.
   Code arrive_in_vain();
   /// Leaves an allreduce that this rank finds to have no result; the others learn so.
-  Code leave_allreduce() { return counts() ? arrive_in_vain() : Code::kOk; }
+  Code leave_allreduce() {
+    if (in_groups()) leave_groups();
+    return counts() && !in_groups() ? arrive_in_vain() : Code::kOk;
+  }
   /// Where a result of so many bytes is, on member 0's control block.
   [[nodiscard]] std::byte* room_of_result(uint64_t bytes, bool aligned) const {
     return bytes <= kInlineBytes && !aligned ? control(0).result.payload : result_room;
@@ -271,15 +311,58 @@ struct Team::State {
   Code claim_ring(uint64_t bytes, ContributionShm* mine);
   [[nodiscard]] const std::byte* contents(uint32_t member) const {
     const ContributionShm& theirs = slot(member);
-    return theirs.way == ContributionWay::kInline ? theirs.payload : rings_of[member] + theirs.ring_at;
+    const bool beside_flag = theirs.way == ContributionWay::kInline || theirs.way == ContributionWay::kPartial;
+    return beside_flag ? theirs.payload : rings_of[member] + theirs.ring_at;
   }
   /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
   template <typename Operand>
   void fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how, const Operand& operand);
   /// Of contributions on control blocks, bytes [from, from + n).
   void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
-    fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
+    const auto operand = [&](uint32_t i) { return contents(i) + from; };
+    if (!in_blocks(n, how)) return fold(first, last, n, out, how, operand);
+    alignas(kLineBytes) std::byte partial[kPartialBytes];
+    const auto block = [&](uint32_t b) {
+      std::byte* const to = b == last / kBlockMembers ? out : partial;
+      const uint32_t begin = b * kBlockMembers;
+      fold_by_kernel(std::max(first, begin), std::min(last, begin + kBlockMembers - 1), n, to, how, operand);
+      return to;
+    };
+    fold_by_kernel(first / kBlockMembers, last / kBlockMembers, n, out, how, block);
   }
+  /// Blocks of members in the order of ranks are folded, then their results. So a group of members that is a block may
+  /// fold its own, and the result is the same, bit for bit, where groups are others.
+  static constexpr uint32_t kBlockMembers = kLargestGroup;
+  static constexpr uint64_t kPartialBytes = 256;
+  [[nodiscard]] bool in_blocks(uint64_t bytes, const Reduction& how) const {
+    return size >= kGroupedMembers && how.kernel != nullptr && bytes <= kPartialBytes;
+  }
+
+  // --- grouped.cpp: small collectives of many members, by a tree
+
+  /// Sets `parents` and what goes with them.
+  void make_groups();
+  [[nodiscard]] bool in_groups() const { return !parents.empty(); }
+  Code grouped_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  /// Until the first so many of `children` are there, and all below them.
+  Code await_children(uint32_t count);
+  /// The same of those below a member that is there: it waits for them itself, unless it has left.
+  Code await_below(uint32_t member);
+  /// Until a leader tells the result: on its control block, or null if no member makes one; then all are there.
+  Code await_result(const ResultShm** out);
+  [[nodiscard]] bool has_left(const ResultShm& result) const;
+  /// Instead of the collective at hand. Its group looks above this member.
+  void leave_groups();
+  [[nodiscard]] bool group_agrees(uint32_t leader, uint64_t bytes) const;
+  void fold_group(uint32_t leader, uint64_t bytes, const Reduction& how, std::byte* out);
+  /// Puts the group's part of a reduction in the place of this leader's, if lengths agree.
+  void contribute_group(uint64_t bytes, const Reduction& how);
+  /// The result, out of what all groups have. False if contributions differ in length.
+  bool fold_groups(uint64_t bytes, const Reduction& how, std::byte* out);
+  /// Reduction to a root: a leader's part, unless the root is of its group. Then publish().
+  Code give_to_leader(uint64_t bytes, const Reduction& how, uint32_t root);
+  /// ... the root's: until all groups are there.
+  Code await_groups();
 
   // --- two_members.cpp: reductions of two
 
@@ -308,6 +391,12 @@ struct Team::State {
   Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   /// The same from a root, which all members read at once. `message`: it is probably one.
   Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool message);
+  Code take_arrived_at_once(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
+  /// Of a broadcast, from the root or this member's leader.
+  Code take_relayed(uint32_t root, const copy::Buffer& recv);
+  /// Until the root's contribution to a broadcast is there, or its copy on the slot of this member's leader; `*from`:
+  /// whose slot it is on. A leader makes the copy.
+  Code await_relayed(uint32_t root, uint32_t* from);
   /// One piece for all, or one for each, copied or as memory that is offered. Publishes it.
   Code give(const copy::Buffer& send, bool copied);
   Code give_pieces(const Pieces& send, bool copied);
@@ -318,6 +407,7 @@ struct Team::State {
   Code take_from_others(Take&& take_one) {
     for (uint32_t k = 1; k < size; ++k) {
       if (const Code code = take_one(after_self(k)); code != Code::kOk) return code;
+      if (k == 1) ask_for_slots(1);
     }
     all_arrived();
     return end_given();
@@ -392,6 +482,11 @@ struct Team::State {
   uint32_t counted = 0;                                 ///< arrivals expected before the next counted collective
   uint32_t left_at = 0;  ///< `left_early`: the counted collective that this rank arrived at in vain
   bool left_early = false;
+  std::vector<uint32_t> parents;   ///< by member: its leader in the tree; member 0 its own. Empty: there is no tree
+  std::vector<uint32_t> children;  ///< of this member, its group first
+  uint32_t block_children = 0;     ///< how many are that group
+  std::vector<uint32_t> leaders;   ///< by member: of its group; empty as `parents`
+  bool groups_are_blocks = false;
   uint32_t most_edges = 0;      ///< of any member, on one side of a neighbourhood
   bool growth_is_over = false;  ///< no collective to come is one that grow() waits for
   bool asked = false;

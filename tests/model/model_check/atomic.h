@@ -1,5 +1,5 @@
 // The instrumented twin of zh::Atomic: the same interface, each operation a step of the model checker. It takes the
-// place of std::atomic below src/base/atomic.h when ZH_MODEL_CHECK is defined, so that the shipped headers run under
+// place of std::atomic below src/base/atomic.h when ZH_INSTRUMENTED is defined, so that the shipped headers run under
 // the checker unchanged. The value itself stays in place and keeps its size, so the layouts of shared types hold as
 // well.
 #pragma once

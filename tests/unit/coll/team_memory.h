@@ -38,6 +38,7 @@ class Memory final : public Services {
   void wake(uint32_t) override { ++wakes; }
   void count_staged(uint64_t) override {}
   [[nodiscard]] uint64_t streamed_from(uint32_t) const override { return 0; }
+  [[nodiscard]] node::Level level(uint32_t, uint32_t) const override { return node::Level::kSharedL2; }
   [[nodiscard]] uint32_t copiers() const override { return 1; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
