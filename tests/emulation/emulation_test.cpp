@@ -92,8 +92,8 @@ std::vector<Plan> plans(uint32_t ranks) {
     const size_t elements = kElements[random() % std::size(kElements)];
     Plan plan{kWhat[random() % std::size(kWhat)], static_cast<uint32_t>(random() % ranks), elements,
               std::vector<std::vector<double>>(ranks, std::vector<double>(elements)), std::vector<bool>(ranks)};
-    const uint32_t odd = random() % ranks;
-    const uint32_t how = random() % 6;
+    const auto odd = static_cast<uint32_t>(random() % ranks);
+    const auto how = random() % 6;
     if (plan.what <= Plan::What::kReduce && how < 2) plan.values[odd].resize(how == 0 ? elements + 1 : elements - 1);
     plan.refuses[odd] = plan.what <= Plan::What::kReduce && how == 2;
     for (std::vector<double>& of_rank : plan.values) {
@@ -185,7 +185,9 @@ TEST(Emulation, NobodyWaitsLongForALateLeader) {
     uint64_t data = self;
     EXPECT_EQ(team.bcast({reinterpret_cast<std::byte*>(&data), sizeof data, nullptr}, 0), Code::kOk);
     EXPECT_EQ(data, 0U);
-    if (self != kLate) EXPECT_LT(now_ns() - begin, kLateNs / 10);
+    if (self != kLate) {
+      EXPECT_LT(now_ns() - begin, kLateNs / 10);
+    }
   });
 }
 
@@ -289,7 +291,9 @@ double tree_ns(const Machine& machine, uint32_t ranks, Kind kind, Tree tree) {
         EXPECT_EQ(tree.bcast(self, self == 0 ? call : 0), call);
       } else {
         const uint64_t sum = kind == Kind::kReduce ? tree.reduce(self, self) : tree.allreduce(self, self);
-        if (kind == Kind::kAllreduce || self == 0) EXPECT_EQ(sum, uint64_t{ranks} * (ranks - 1) / 2);
+        if (kind == Kind::kAllreduce || self == 0) {
+          EXPECT_EQ(sum, uint64_t{ranks} * (ranks - 1) / 2);
+        }
       }
     };
   });

@@ -82,9 +82,9 @@ TEST_F(ControlBlockInvariant, WordsNameMembers) {
 }
 
 TEST_F(ControlBlockInvariant, AResultIsThereOrNot) {
-  block_->result.wrong = 1;
+  block_->result.what = ResultShm::What::kAbove;
   EXPECT_STREQ(block_->result.broken_invariant(), nullptr);
-  block_->result.wrong = 2;
+  block_->result.what = static_cast<ResultShm::What>(3);
   EXPECT_STREQ(block_->result.broken_invariant(), "there is a result or there is none");
 }
 
