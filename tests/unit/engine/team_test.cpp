@@ -308,9 +308,21 @@ void bend_kernel(const void* left, const void* right, void* out, size_t n) {
   }
 }
 
+/// Operands of blocks of ranks, then of all blocks, from the right.
+double bracketed(uint32_t ranks, uint32_t block, const std::function<double(uint32_t)>& operand) {
+  double all = 0;
+  for (uint32_t begin = (ranks - 1) / block * block, end = ranks;; end = begin, begin -= block) {
+    double part = operand(end - 1);
+    for (uint32_t i = end - 1; i-- > begin;) part = bend(operand(i), part);
+    all = end == ranks ? part : bend(part, all);
+    if (begin == 0) return all;
+  }
+}
+
 class TeamOfMany : public ::testing::TestWithParam<uint32_t> {};
 
-// As many ranks as large nodes have, before and after control blocks grow: one bracket of operands on all of them.
+// As many ranks as large nodes have, before and after control blocks grow: one bracket of operands on all of them, of
+// short ones (teams.md, Many members) and of others.
 TEST_P(TeamOfMany, OperandsHaveOneBracket) {
   const uint32_t ranks = GetParam();
   run_ranks(World::kThreads, static_cast<int>(ranks),
@@ -327,9 +339,8 @@ TEST_P(TeamOfMany, OperandsHaveOneBracket) {
               const Reduction how{8, bend_kernel, nullptr, nullptr, false};
               for (uint32_t call = 0; call < 30; ++call) {
                 const auto operand = [call](uint32_t rank) { return std::sin(call * 37.0 + rank); };
-                double expected = operand(ranks - 1);
-                for (uint32_t i = ranks - 1; i-- > 0;) expected = bend(operand(i), expected);
                 const uint64_t n = std::array{1, 71, 250}[call % 3];
+                double expected = bracketed(ranks, n * 8 <= 256 ? 8 : ranks, operand);
                 std::vector<double> in(n, operand(self));
                 std::vector<double> out(n, -1.0);
                 const uint32_t root = call * 5 % ranks;
