@@ -50,6 +50,10 @@ SOURCE = ROOT / "tests" / "mpi" / "budgets" / "counted_calls.c"
 ZEROHOP = Zerohop(ROOT / "build")
 HOSTS = ("mpich", "openmpi")
 TOLERANCE = 0.03
+# Rows that are what a setting adds to a call, a small difference of two counts: in instructions. A wait in a window of
+# messages is some 120, or 8 a message.
+DIFFERENCE = "stats_time: "
+TOLERANCE_OF_DIFFERENCE = 10
 TIMEOUT_S = 120
 PAGE_BYTES = 4096
 VALGRIND = ("--tool=callgrind", "--quiet", "--instr-atstart=no", "--separate-threads=yes")
@@ -160,7 +164,7 @@ def stats_time(host) -> list[Row]:
     """What the setting adds to each call of a job with statistics; jobs without it are counted by themselves."""
     usual, stats = SETTINGS["ZEROHOP_CONFIG"], {"ZEROHOP_STATS": os.devnull}
     off, on = (measure(host, None, ZEROHOP_CONFIG=f"stats_time={n},{usual}", **stats) for n in (0, 1))
-    return [Row(a.host, f"stats_time: {a.call}", a.bytes, round(b.instructions - a.instructions, 1))
+    return [Row(a.host, f"{DIFFERENCE}{a.call}", a.bytes, round(b.instructions - a.instructions, 1))
             for a, b in zip(off, on, strict=True) if a.bytes == min(row.bytes for row in off)]  # fmt: skip
 
 
@@ -208,6 +212,8 @@ def judge(row: Row, budget: Row | None) -> str:
         return f"and no budget in {TABLE.name}: {WRITE}"
     change = row.instructions / budget.instructions - 1
     if abs(change) <= TOLERANCE:
+        return ""
+    if row.call.startswith(DIFFERENCE) and abs(row.instructions - budget.instructions) <= TOLERANCE_OF_DIFFERENCE:
         return ""
     said = f"instead of {budget.instructions:g}, {100 * change:+.1f} %: "
     if change < 0:

@@ -58,11 +58,11 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 49_327,
+    "lines of src": 49_345,
     "lines of tools": 12_699,
     "lines of tests": 63_712,
     "lines of bench": 6_172,
-    "lines of dev": 4_263,
+    "lines of dev": 4_269,
     "lines of kernel": 1_466,
     "lines of python": 6_257,
     "words of pages": 41_833,

@@ -51,6 +51,12 @@ void Team::State::make_groups() {
 
 // --- Up the tree
 
+Code Team::State::await_many() {
+  const Code code = await_each(size - 1, [this](uint32_t k) { return after_self(k + 1); });
+  if (code == Code::kOk) all_arrived();
+  return code;
+}
+
 Code Team::State::await_children(uint32_t count) {
   Code code = await_each(count, [this](uint32_t k) { return children[k]; });
   for (uint32_t k = 0; code == Code::kOk && k < count; ++k) code = await_below(children[k]);

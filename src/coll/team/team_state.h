@@ -174,10 +174,16 @@ struct Team::State {
     return wait([&] { return theirs.seq.load_acquire() == seq; }, member);  // CS1 <- CS0
   }
   Code await_all() {
-    const Code code = await_each(size - 1, [this](uint32_t k) { return after_self(k + 1); });
-    if (code == Code::kOk) all_arrived();
-    return code;
+    if (size >= kGroupedMembers) [[unlikely]]
+      return await_many();
+    for (uint32_t i = 0; i < size; ++i) {
+      if (i == self) continue;
+      if (const Code code = await(i); code != Code::kOk) return code;
+    }
+    all_arrived();
+    return Code::kOk;
   }
+  Code await_many();
   /// Until those of `count` members are there; the k-th is member_at(k). When one has come others have meanwhile, and
   /// their lines had better come at once.
   template <typename MemberAt>
@@ -320,7 +326,13 @@ struct Team::State {
   /// Of contributions on control blocks, bytes [from, from + n).
   void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
     const auto operand = [&](uint32_t i) { return contents(i) + from; };
-    if (!in_blocks(n, how)) return fold(first, last, n, out, how, operand);
+    if (!in_blocks(n, how)) [[likely]]
+      return fold(first, last, n, out, how, operand);
+    fold_blocks(first, last, n, out, how, operand);
+  }
+  template <typename Operand>
+  [[gnu::noinline]] void fold_blocks(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how,
+                                     const Operand& operand) {
     alignas(kLineBytes) std::byte partial[kPartialBytes];
     const auto block = [&](uint32_t b) {
       std::byte* const to = b == last / kBlockMembers ? out : partial;
