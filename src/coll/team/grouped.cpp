@@ -1,8 +1,7 @@
 // Small collectives of many members. A counter that all change, or flags that one member reads, cross the machine once
 // for each of them. So members that are near each other are a group, whose leader waits for them, and leaders have
-// leaders: contributions go up this tree and results down. (The shape of XHC's trees in Open MPI.) A group that is a
-// block of members, in the order of ranks, folds its own part. Blocks are folded so in any case, so a result does not
-// depend on who is near whom.
+// leaders: contributions go up this tree and results down. A group that is a block of members, in the order of ranks,
+// folds its own part. Blocks are folded so in any case, so a result does not depend on who is near whom.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -84,7 +83,8 @@ bool Team::State::group_agrees(uint32_t leader, uint64_t bytes) const {
 }
 
 void Team::State::fold_group(uint32_t leader, uint64_t bytes, const Reduction& how, std::byte* out) {
-  fold_slots(leader, std::min(leader + kBlockMembers, size) - 1, 0, bytes, out, how);
+  fold_by_kernel(leader, std::min(leader + kBlockMembers, size) - 1, bytes, out, how,
+                 [this](uint32_t i) { return contents(i); });
 }
 
 void Team::State::contribute_group(uint64_t bytes, const Reduction& how) {
@@ -104,8 +104,8 @@ bool Team::State::fold_groups(uint64_t bytes, const Reduction& how, std::byte* o
     by_groups =
         is_partial(leader) ? slot(leader).bytes == bytes : leader == leaders[self] && group_agrees(leader, bytes);
   }
-  if (!by_groups && !agree(0, size - 1, bytes)) return false;
   if (!by_groups) {
+    if (!agree(0, size - 1, bytes)) return false;
     fold_slots(0, size - 1, 0, bytes, out, how);
     return true;
   }
