@@ -1,6 +1,6 @@
-// Barriers and small collectives of other libraries, as their sources describe them, for comparison on the same machine
-// (emulator.h): trees of flags in shared memory, each flag and what it carries on a line of its own. Used by
-// emulation_test.cpp.
+// Barriers and small collectives in the shape of other libraries' trees, for comparison on the same machine
+// (emulator.h): flags in shared memory, each with what it carries on a line of its own. The shapes are their documented
+// defaults; what else these libraries do is left out. Used by emulation_test.cpp.
 #pragma once
 
 #include <algorithm>
