@@ -285,7 +285,7 @@ STAGES = [
     Stage("instruction budgets", "cf", checker("dev/budgets.py")),
     Stage("kernel module", "c", command_stage(PYTHON, "dev/kernel.py", "--compile")),
     Stage("kernel module in machines", "f", command_stage(PYTHON, "dev/kernel.py", timeout_s=1800)),
-    Stage("kernel module, planted faults", "f", command_stage(PYTHON, "dev/kernel.py", "--mutations", timeout_s=3600)),
+    Stage("kernel module, planted faults", "f", command_stage(PYTHON, "dev/kernel.py", "--mutations", timeout_s=1800)),
     Stage("kernel module, watched", "f", command_stage(PYTHON, "dev/kernel.py", "--checked", timeout_s=3600)),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import kernel_mpi
@@ -158,10 +159,10 @@ def fetch(kernel: str, *, image: bool) -> str:
     return version
 
 
-def build(version: str, mutation: Mutation | None = None, faults: bool = False) -> Path:
+def build(version: str, mutation: Mutation | None = None, faults: bool = False, beside: str = "") -> Path:
     """The built module, out of its package; what the compiler or sparse says is an error."""
     need("gcc", "make", "dpkg-deb")
-    folder = WORK / f"{FAULTS if faults else 'module'}-{version}"
+    folder = WORK / f"{FAULTS if faults else 'module'}-{version}{beside}"
     shutil.rmtree(folder, ignore_errors=True)
     package = run([str(ROOT / "dev/kernel_deb"), str(folder)]).strip()
     run(["dpkg-deb", "-x", package, str(folder)])
@@ -187,9 +188,9 @@ def build(version: str, mutation: Mutation | None = None, faults: bool = False) 
     return module
 
 
-def tests_with(version: str, module: Path, words: str) -> tuple[int, int, str]:
+def tests_with(version: str, module: Path, words: str, beside: str = "") -> tuple[int, int, str]:
     """Passed and failed tests, and what the machine said; one that did not end as it should is one that failed."""
-    files = Files(WORK / f"machine-{version}", UNPACKED / "bin/busybox")
+    files = Files(WORK / f"machine-{version}{beside}", UNPACKED / "bin/busybox")
     files.add(module, "zerohop.ko")
     alone = ("leave.c", "apart.c", "word32.c", "faults.c")
     sources = [str(path) for path in sorted(TESTS.glob("*.c")) if path.name not in alone]
@@ -225,16 +226,21 @@ def tested(words: str, mpi: bool, kernels: tuple[str, ...]) -> tuple[int, int]:
 
 
 def mutated(words: str, table: tuple[Mutation, ...]) -> tuple[int, int]:
+    """A machine boots on one processor, so there are as many at a time as processors."""
     found, mutations = 0, [m for m in table if words in m.test]
-    for m in mutations:
-        version = fetch(m.kernel, image=True)
-        _, _, said = tests_with(version, build(version, m, m.test.startswith(FAULTS)), m.test)
-        test_fails = re.search(rf"^{re.escape(m.test)} +FAILED", said, re.MULTILINE) or "Kernel panic" in said
-        is_found = re.search(m.finds, said) and not ended_well(said) if m.finds else test_fails
-        found += bool(is_found)
-        print(
-            f"{m.test:<40} {'finds' if is_found else 'MISSES'} {m.file} without {' '.join(m.old.split())}", flush=True
-        )
+    versions = {kernel: fetch(kernel, image=True) for kernel in {m.kernel for m in mutations}}
+
+    def said_of(k: int) -> str:
+        m, beside, version = mutations[k], f"-{k}", versions[mutations[k].kernel]
+        return tests_with(version, build(version, m, m.test.startswith(FAULTS), beside), m.test, beside)[2]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for m, said in zip(mutations, pool.map(said_of, range(len(mutations))), strict=True):
+            test_fails = re.search(rf"^{re.escape(m.test)} +FAILED", said, re.MULTILINE) or "Kernel panic" in said
+            is_found = re.search(m.finds, said) and not ended_well(said) if m.finds else test_fails
+            found += bool(is_found)
+            verdict = "finds" if is_found else "MISSES"
+            print(f"{m.test:<40} {verdict} {m.file} without {' '.join(m.old.split())}", flush=True)
     return found, len(mutations) - found
 
 

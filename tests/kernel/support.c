@@ -153,6 +153,8 @@ pid_t with_child(struct Turns* t) {
   t->child = fork();
   CHECK(t->child >= 0);
   if (t->child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close(t->child ? t->down[0] : t->down[1]); /* so whoever hears sees the other's end */
+  close(t->child ? t->up[1] : t->up[0]);
   return t->child;
 }
 
