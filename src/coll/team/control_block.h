@@ -59,6 +59,7 @@ static_assert(kShmSafe<EdgesShm>);
 /// Where a member's contribution to one collective is.
 enum class ContributionWay : uint16_t {
   kInline,       ///< `bytes` behind the flag
+  kPartial,      ///< of a leader: as kInline, of its whole group
   kRing,         ///< `bytes` in the ring, from `ring_at`
   kMemory,       ///< where `source` and `target` say; pieces of several members, of `bytes`, are `stride` apart
   kRingTable,    ///< the ring has a PieceShm for every member, and the pieces behind
@@ -67,7 +68,6 @@ enum class ContributionWay : uint16_t {
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
   kWithRoot,     ///< of a leader, for its group: the root's slot says more
-  kPartial,      ///< of a leader: as kInline, of its whole group
   kNothing       ///< there is none: its owner could not take part
 };
 /// `bytes` of kNothing: as long as nothing else.

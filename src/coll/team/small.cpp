@@ -10,7 +10,7 @@ namespace zh::coll {
 namespace {
 /// From this many members on one of them, the last to arrive, combines for all: everybody reading every control block
 /// costs more lines than one more hand-over.
-constexpr uint32_t kCountedMembers = 5;
+constexpr uint32_t kCountedMembers = std::min(5U, kGroupedMembers);
 }  // namespace
 
 Code Team::State::claim_ring(uint64_t bytes, ContributionShm* mine) {
@@ -58,7 +58,7 @@ Code Team::State::small_barrier() {
   if (size >= kCountedMembers || facts.crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
-  if (const Code code = await_all(); code != Code::kOk) return code;
+  if (const Code code = await_few(); code != Code::kOk) return code;
   end();
   return Code::kOk;
 }
@@ -86,11 +86,10 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (in_groups()) return grouped_allreduce(in, out, bytes, how);
-  if (counts()) return counted_allreduce(in, out, bytes, how);
+  if (counts()) return in_groups() ? grouped_allreduce(in, out, bytes, how) : counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
-  if (const Code code = await_all(); code != Code::kOk) return code;
+  if (const Code code = await_few(); code != Code::kOk) return code;
   if (agree(0, size - 1, bytes)) fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
   end();
   return Code::kOk;

@@ -97,7 +97,7 @@ struct Team::State {
   /// learns so, as of a member that refuses. kNoMemory.
   Code decline(bool to_all = false);
   /// Ends it: nothing of others is needed any more.
-  void end() {
+  [[gnu::always_inline]] void end() {
     ZH_CRASH_POINT("team: not yet done");
     // CN0 -> CN1: this rank's last reads of control blocks, and its accesses to others' memory.
     control(self).done.store_release(seq);
@@ -173,9 +173,8 @@ struct Team::State {
     const ContributionShm& theirs = slot(member);
     return wait([&] { return theirs.seq.load_acquire() == seq; }, member);  // CS1 <- CS0
   }
-  Code await_all() {
-    if (size >= kGroupedMembers) [[unlikely]]
-      return await_many();
+  Code await_all() { return size >= kGroupedMembers ? await_many() : await_few(); }
+  Code await_few() {
     for (uint32_t i = 0; i < size; ++i) {
       if (i == self) continue;
       if (const Code code = await(i); code != Code::kOk) return code;
@@ -317,8 +316,7 @@ struct Team::State {
   Code claim_ring(uint64_t bytes, ContributionShm* mine);
   [[nodiscard]] const std::byte* contents(uint32_t member) const {
     const ContributionShm& theirs = slot(member);
-    const bool beside_flag = theirs.way == ContributionWay::kInline || theirs.way == ContributionWay::kPartial;
-    return beside_flag ? theirs.payload : rings_of[member] + theirs.ring_at;
+    return theirs.way <= ContributionWay::kPartial ? theirs.payload : rings_of[member] + theirs.ring_at;
   }
   /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
   template <typename Operand>
