@@ -42,6 +42,10 @@ def run(name: str) -> None:
         runpy.run_module(f"zerohop.{name}", run_name="__main__", alter_sys=True)
 
 
+if sys.stdout is None:
+    sys.exit("zerohop: cannot write the output: it is closed")
+for stream in filter(None, (sys.stdout, sys.stderr)):
+    stream.reconfigure(errors="replace")
 try:
     try:
         run(sys.argv.pop(1) if len(sys.argv) > 1 else "")

@@ -365,6 +365,10 @@ def parse() -> argparse.Namespace:
         parser.error(f"no class {', '.join(wrong)}: there are S, W, A, B")
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
+    for setting in filter(None, arguments.against.split(",")):
+        known = [arguments.zerohop, "run", "-o", setting, "--print", "true"]
+        if "=" not in setting or subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            parser.error(f"--against {setting}: no setting of zerohop's")
     return arguments
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
+from pathlib import Path
 
 from zerohop.report.text import columns, wrapped
 
@@ -36,6 +38,18 @@ def fitted(text: str, width: int) -> str:
         else wrapped(block, width, "", "  " if block[0] == "-" else "")
         for block in blocks
     )  # fmt: skip
+
+
+def results(path: Path) -> dict:
+    """What `zerohop bench --json` wrote; ends the program where it is none."""
+    try:
+        document = json.loads(path.read_text())
+        if all(isinstance(row, dict) for row in document["rows"]):
+            return document
+    except (ValueError, TypeError, KeyError):
+        pass
+    print(f"zerohop: {path} is no file that `zerohop bench ... --json` wrote", file=sys.stderr)
+    sys.exit(2)
 
 
 class Fitted(argparse.HelpFormatter):

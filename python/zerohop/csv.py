@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, results
 
 
 def flat(value: object, path: str = "") -> dict[str, object]:
@@ -26,7 +25,7 @@ def main() -> int:
     parser = Parser("zerohop python csv", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path)
-    rows = [flat(row) for row in json.loads(parser.parse_args().file.read_text())["rows"]]
+    rows = [flat(row) for row in results(parser.parse_args().file)["rows"]]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(sys.stdout, columns)
     writer.writeheader()

@@ -9,11 +9,10 @@ A limit is met where the whole 95 % interval keeps it, missed where the whole in
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, results
 
 K, M, ANY = 1 << 10, 1 << 20, 1 << 62
 
@@ -149,7 +148,7 @@ def main() -> int:
     parser = Parser("zerohop python limits", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path)
-    document = json.loads(parser.parse_args().file.read_text())
+    document = results(parser.parse_args().file)
     found = (
         judged_rows(document["rows"])
         + judged_shares(document["rows"])

@@ -183,7 +183,10 @@ def main() -> int:
     if plt is None:
         print(plots.WANTED, file=sys.stderr)
         return 2
-    document = json.loads(arguments.file.read_text())
+    try:
+        document = json.loads(arguments.file.read_text())
+    except ValueError:
+        document = {}
     if document.get("tables"):
         figure = choice_figure(document)
     elif document.get("schema") == SCHEMA and document.get("points"):
@@ -194,7 +197,11 @@ def main() -> int:
         print(f"{arguments.file}: no choices, no points, no latency rows with {MIN_ROUNDS} rounds and a peer",
               file=sys.stderr)  # fmt: skip
         return 2
-    figure.savefig(arguments.picture, metadata={"Date": None})
+    try:
+        figure.savefig(arguments.picture, metadata={"Date": None})
+    except ValueError as why:  # a format that there is not
+        print(f"{arguments.picture}: {why}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -26,8 +26,17 @@ std::string package_folder() {
   return "";
 }
 
-/// Becomes `python3 -m zerohop <module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
-/// the exit code, after a message. `arguments`: the module before them.
+/// As `python3 -m zerohop`, but what lies in the current folder is nobody's module.
+constexpr const char* kStart =
+    "import sys\n"
+    "if sys.path[:1] == ['']: del sys.path[0]\n"
+    "if sys.version_info < (3, 10): sys.exit('zerohop: ' + sys.executable + ' is older than Python 3.10, which this "
+    "command needs')\n"
+    "import runpy\n"
+    "runpy.run_module('zerohop', run_name='__main__', alter_sys=True)";
+
+/// Becomes Python with `<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with the exit
+/// code, after a message. `arguments`: the module before them.
 int become_python(const std::vector<std::string>& arguments) {
   constexpr int kCannotRun = 126;
   if (const std::string folder = package_folder(); !folder.empty()) {
@@ -39,12 +48,12 @@ int become_python(const std::vector<std::string>& arguments) {
   std::string path = os::own_folder() + "/python3";
   const Status found = os::readable(path) ? kOk : os::find_program("python3", &path);
   // By the first word Python finds its environment.
-  std::vector<std::string> words = {path, "-m", "zerohop"};
+  std::vector<std::string> words = {path, "-c", kStart};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const bool named = !arguments.empty() && !arguments[0].starts_with('-');
   if (named) words.insert(words.begin() + 4, {"--zerohop", os::own_folder() + "/zerohop"});
   const int error = found.ok() ? os::execute(path, words) : found.error();
-  std::fprintf(stderr, "zerohop: python3: %s. This command needs it.\n", std::strerror(error));
+  std::fprintf(stderr, "zerohop: python3: %s. This command needs it, 3.10 or newer.\n", std::strerror(error));
   return kCannotRun;
 }
 
@@ -52,7 +61,7 @@ int become_python(const std::vector<std::string>& arguments) {
 
 void add_python_command(CLI::App& parent, const std::string& name, const std::string& module,
                         const std::string& about) {
-  CLI::App* command = parent.add_subcommand(name, about + " (needs python3).");
+  CLI::App* command = parent.add_subcommand(name, about + " (needs Python 3.10).");
   command->set_help_flag();
   command->prefix_command();
   command->callback([command, module] {

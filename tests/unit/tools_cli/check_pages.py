@@ -65,6 +65,16 @@ class Pages(Case):
         self.assertIn("zerohop python csv", zerohop("python", "--help").stdout)
         self.refused([([], "there are: by_placement csv"), (["plt"], "no program plt; did you mean plot?")], "python")
 
+    def test_no_module_of_the_current_folder_is_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("select", "json", "argparse"):
+                Path(folder, f"{name}.py").write_text("raise SystemExit('mine ran')")
+            Path(folder, "zerohop").mkdir()
+            Path(folder, "zerohop", "__init__.py").touch()
+            for words in (["report", "--help"], ["python", "csv", "--help"], ["compare", "--help"]):
+                r = subprocess.run([ZEROHOP, *words], cwd=folder, capture_output=True, text=True)
+                self.assertEqual((r.returncode, r.stderr), (0, ""), words)
+
     def test_help_of_programs_in_python_has_80_columns(self):
         parts = ("report", "compare", "bench apps", "model report", "reproduce", "python", "python by_placement")
         for words in (*(f"{part} --help" for part in parts), "python plot --help", "reproduce --list"):
