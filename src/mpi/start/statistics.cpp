@@ -249,9 +249,10 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
       error = each_its_own_ ? write(path_, so_far(rank.node().self(), 1)) : write(path_, so_far(0, rank.node().size()));
     }
   }
-  int errors[] = {error, world_rank == 0 ? error : 0};  // of any rank, of rank 0
-  host.Allreduce(MPI_IN_PLACE, errors, 2, MPI_INT, MPI_MAX, world);
-  if (errors[0] != 0 && world_rank == 0) complain(errors[0]);
+  int errors[] = {error, world_rank == 0 ? error : 0, error != 0 ? world_rank : 0};  // of any rank, of rank 0; whose
+  host.Allreduce(MPI_IN_PLACE, errors, 3, MPI_INT, MPI_MAX, world);
+  if (errors[0] != 0 && world_rank == 0)
+    complain(errors[0], each_its_own_ ? name_ + " of rank " + std::to_string(errors[2]) : path_);
   if ((each_its_own_ ? error : errors[1]) != 0) {
     rank_ = nullptr;
     return false;
@@ -264,9 +265,9 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   return true;
 }
 
-void Statistics::complain(int error) const {
+void Statistics::complain(int error, const std::string& file) {
   const char* const why = error == EEXIST ? kNotOurs : std::strerror(error);
-  std::fprintf(stderr, "zerohop: cannot write the statistics: %s: %s\n", path_.c_str(), why);
+  std::fprintf(stderr, "zerohop: cannot write the statistics: %s: %s\n", file.c_str(), why);
 }
 
 /// Ranks of this node that have ended before MPI_Finalize.
@@ -348,9 +349,12 @@ int Statistics::write(const std::string& name, const std::string& text) {
   const std::string path = is_link ? std::filesystem::canonical(name, ignored).string() : name;
   if (in_place_ || path.empty()) return write_all(name, text);
   const std::string draft = path + "." + std::to_string(os::thread_id()) + ".part";
-  if (write_all(draft, text) == 0 && std::rename(draft.c_str(), path.c_str()) == 0) return 0;
+  int error = write_all(draft, text);
+  if (error == 0 && std::rename(draft.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return 0;
   std::remove(draft.c_str());
-  return write_all(path, text);  // the folder may take no new files
+  const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+  return is_full ? error : write_all(path, text);  // the folder may take no new files
 }
 
 void Statistics::start_watch() {
@@ -467,7 +471,7 @@ void Statistics::finish(MPI_Comm world) {
       error = write(path_, document("\"MPI_Finalize\"", ranks));
     }
   }
-  if (error != 0) complain(error);
+  if (error != 0) complain(error, path_);
   if (!somebody_died) {
     finish_timeline(world);
   } else if (writes_now()) {

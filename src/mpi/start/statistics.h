@@ -45,7 +45,7 @@ class Statistics {
   [[nodiscard]] std::string with_calls(std::string object, const p2p::AccountShm& account) const;
   [[nodiscard]] std::string document(const std::string& end, const std::string& ranks) const;
   int write(const std::string& name, const std::string& text);
-  void complain(int error) const;
+  static void complain(int error, const std::string& file);
 
   // timeline.cpp
   void start_timeline(MPI_Comm world, const std::string& wanted);
