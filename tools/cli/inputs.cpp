@@ -101,6 +101,14 @@ std::string wrong_output(const std::string& path) {
   return "";
 }
 
+bool are_one_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  const auto place = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored).lexically_normal();
+  };
+  return !a.empty() && !b.empty() && place(a) == place(b);
+}
+
 std::string wrong_input(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored) || access(path.c_str(), R_OK) != 0) return "no file that can be read: " + path;

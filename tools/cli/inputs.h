@@ -28,6 +28,8 @@ std::string wrong_sizes(const SizeRange& range, const std::string& list);
 std::string wrong_command(const std::string& command);
 /// A file that can be written: its folder is there.
 std::string wrong_output(const std::string& path);
+/// Whether both names, relative or by links, are of one file; it need not be there. False of an empty name.
+bool are_one_file(const std::string& a, const std::string& b);
 /// A file that can be read.
 std::string wrong_input(const std::string& path);
 

@@ -1,5 +1,6 @@
 // `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it
 // starts no process that the program or the launcher could see, and waits for none.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -130,11 +131,6 @@ void start_watcher(const std::string& patience) {
   if (error != 0) run_says("there will be no --hang-report: " + program + ": " + std::strerror(error));
 }
 
-bool are_one_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  return !a.empty() && !b.empty() && fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
-}
-
 /// Where the statistics of a report or trace are to lie, if the user has not said: beside the page, else the trace.
 std::string beside(const RunArguments& arguments) {
   namespace fs = std::filesystem;
@@ -163,6 +159,8 @@ bool ask_for_files(RunArguments& arguments, Options* options) {
     why = "the statistics would be in the file of --trace: " + file;
   } else if (are_one_file(arguments.report, arguments.trace)) {
     why = "the page would be in the file of --trace: " + arguments.trace;
+  } else if (are_one_file(arguments.report, file)) {
+    why = "the page would be in the file of the statistics: " + file + " (name it .html, or give -o STATS=FILE)";
   } else if (arguments.trace.find_first_of(",;") != std::string::npos) {
     why = "--trace: a setting cannot hold a , or ; of a name: " + arguments.trace;
   }
@@ -198,20 +196,29 @@ bool nothing_is_lost(const RunArguments& arguments, const Options& options, cons
   return false;
 }
 
-/// The page is made when rank 0 has ended, which writes the statistics before.
+std::string no_name(const std::string& text) { return text.empty() ? "names no file" : ""; }
+
+/// When a file was written, in ns; 0 if there is none.
+int64_t written_ns(const std::string& path) {
+  struct stat info {};
+  constexpr int64_t kPerS = 1'000'000'000;
+  return stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec * kPerS + info.st_mtim.tv_nsec : 0;
+}
+
+/// The page is made when rank 0 has ended, which writes the statistics before. By the time of what is there now the
+/// reporter knows the statistics of an older job.
 void start_reporter(const std::string& page, const std::string& statistics, const std::string& trace) {
   if (launched_rank() != 0) return;
   if (const std::string wrong = wrong_output(page); !wrong.empty()) {
     run_says("there will be no --report: " + wrong);
     return;
   }
-  std::error_code ignored;
-  const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(statistics, ignored));
-  if (regular) std::filesystem::remove(statistics, ignored);  // an older job's, as nothing_is_lost() has seen
   const std::string program = os::own_folder() + "/zerohop";
   const std::string pid = std::to_string(getpid());
-  std::vector<std::string> words = {program, "report", "--after", pid, statistics, "-o", page};
-  if (!trace.empty()) words.insert(words.end(), {"--trace", trace});
+  const std::string first = (statistics.starts_with('-') ? "./" : "") + statistics;
+  const std::string older = std::to_string(written_ns(statistics));
+  std::vector<std::string> words = {program, "report", first, "--after=" + pid, "--older=" + older, "--output=" + page};
+  if (!trace.empty()) words.push_back("--trace=" + trace);
   const int error = os::start_apart(program, words);
   if (error != 0) run_says("there will be no --report: " + program + ": " + std::strerror(error));
 }
@@ -266,7 +273,8 @@ int run(RunArguments& arguments, const std::vector<std::string>& command) {
       std::filesystem::symlink_status(arguments.trace, ignored).type() == std::filesystem::file_type::regular;
   if (launched_rank() == 0 && why_not.empty() && is_file) std::filesystem::remove(arguments.trace, ignored);
   const int error = os::execute(path, command);
-  run_says(path + ": " + std::strerror(error));
+  run_says(path + ": " +
+           (error == ENOENT ? "what it names as its interpreter or loader is not there" : std::strerror(error)));
   return error == ENOENT ? kNotFound : kCannotRun;
 }
 
@@ -300,11 +308,13 @@ void add_run_command(CLI::App& app) {
           "--report", arguments->report,
           "Make a page of what limited the job, some seconds after it has ended (zerohop report); the statistics lie "
           "beside it")
+      ->check(&no_name)
       ->type_name("FILE.html");
   command
       ->add_option("--trace", arguments->trace,
                    "Write the latest 65,535 calls and messages of each rank with their times: a timeline for "
                    "ui.perfetto.dev, and in the page of --report; the statistics lie beside it")
+      ->check(&no_name)
       ->type_name("FILE.json");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();

@@ -31,19 +31,25 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
 LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
-NO_MPI = "the program left no statistics: it called no MPI that zerohop serves; `zerohop doctor PROGRAM` says why"
+NO_MPI = (
+    "the program left no statistics: it did not start, or called no MPI that zerohop serves; "
+    "`zerohop doctor PROGRAM` says more"
+)
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
 def parser() -> Parser:
     p = Parser("zerohop report", ABOUT, CODES)
     p.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
-    p.add_argument("--after", type=int, metavar="PID", help=argparse.SUPPRESS)  # of zerohop run --report
+    # Of zerohop run --report: the program, and when an older job's statistics were written.
+    p.add_argument("--after", type=int, metavar="PID", help=argparse.SUPPRESS)
+    p.add_argument("--older", type=int, metavar="NS", help=argparse.SUPPRESS)
     p.add_argument("files", nargs="+", metavar="stats.json", help="what ZEROHOP_STATS named; all files of one job")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the page (default: the first file's name, .html)")
     p.add_argument("--trace", type=Path, metavar="FILE", help="show its timeline too, which zerohop run --trace wrote")
-    p.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
-    p.add_argument("--json", action="store_true", help="print the numbers and lines as JSON; a page only with -o")
+    printed = p.add_mutually_exclusive_group()
+    printed.add_argument("--text", action="store_true", help="print all of it as text; a page only with -o")
+    printed.add_argument("--json", action="store_true", help="print the numbers and lines as JSON; a page only with -o")
     p.add_argument(
         "--profile", metavar="FILE", help="costs of the job's machine, by `zerohop tune --json`, or built in"
     )
@@ -73,17 +79,17 @@ def refuse(command: str, why: object, code: int) -> int:
     return code
 
 
-def write_page(command: str, path: Path, *parts) -> int:
-    """The exit code; tells on standard error what became of the page."""
+def write_page(path: Path, *parts) -> tuple[str, int]:
+    """What became of the page, and the exit code."""
     if page.missing():
-        return refuse(command, page.WANTED, 1)
+        return page.WANTED, 1
     try:
         if not page.may_overwrite(path):
-            return refuse(command, f"{path} is no page of zerohop's, and stays as it is. Name another file with -o.", 1)
+            return f"{path} is no page of zerohop's, and stays as it is. Name another file with -o.", 1
         path.write_text(page.page(*parts), encoding="utf-8")
     except OSError as why:
-        return refuse(command, f"{path}: {why.strerror}. Name another file with -o.", 1)
-    return refuse(command, f"the page is {path}", 0)
+        return f"{path}: {why.strerror}. Name another file with -o.", 1
+    return f"the page is {path}", 0
 
 
 def write_pictures(command: str, sections: list[dict], folders: dict[str, Path | None]) -> int:
@@ -103,19 +109,27 @@ def await_end(pid: int) -> None:
         select.select([os.pidfd_open(pid)], [], [])
 
 
+def is_of_this_job(path: Path, older_ns: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns != older_ns
+    except OSError:
+        return False
+
+
 def main() -> int:
     gc.disable()  # it would look at millions of pairs again and again, and find no circle
     arguments = parser().parse_args()
     if arguments.after:
         await_end(arguments.after)
         sys.stdout = sys.stderr
+        if not is_of_this_job(Path(arguments.files[0]), arguments.older):
+            return refuse("report", NO_MPI, 2)
     try:
         summary = summary_of(join(arguments.files))
         if arguments.profile:
             predicted.add_predicted(summary, arguments.zerohop, arguments.profile)
     except Refused as why:
-        nothing = arguments.after and not Path(arguments.files[0]).exists()
-        return refuse("report", NO_MPI if nothing else why, 2)
+        return refuse("report", why, 2)
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
@@ -124,6 +138,13 @@ def main() -> int:
         sections.insert(1, timeline_section(arguments.trace))
         if not sections[1]["pictures"]:
             code = refuse("report", f"no timeline: {sections[1]['notes'][0]}", 2)
+    output, made = arguments.output, None
+    if output is None and not (arguments.text or arguments.json):
+        output = Path(Path(arguments.files[0]).with_suffix(".html").name)
+    if output:  # before anything is printed: whoever read it may have gone
+        program, _, words = summary["job"]["command"].partition(" ")
+        title = f"Report of {f'{Path(program).name} {words}'.strip() or 'a job'}"
+        made = write_page(output, title, about(summary["job"]), LEAD, lines, sections)
     if arguments.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -131,14 +152,9 @@ def main() -> int:
     if arguments.text:
         print(*(section_text(s, width) for s in sections), sep="\n")
     code = write_pictures("report", sections, {"svg": arguments.svg, "png": arguments.png}) or code
-    output = arguments.output
-    if output is None and not (arguments.text or arguments.json):
-        output = Path(Path(arguments.files[0]).with_suffix(".html").name)
-    if output:
+    if made:
         sys.stdout.flush()
-        program, _, words = summary["job"]["command"].partition(" ")
-        title = f"Report of {f'{Path(program).name} {words}'.strip() or 'a job'}"
-        code = write_page("report", output, title, about(summary["job"]), LEAD, lines, sections) or code
+        code = refuse("report", *made) or code
     return code
 
 

@@ -140,9 +140,8 @@ def main() -> int:
     if arguments.output:
         sys.stdout.flush()
         lines = warnings or ["The runs are alike: command, ranks, nodes and MPI library are the same."]
-        return write_page(
-            "compare", arguments.output, "Two runs", "; ".join(runs), ("Are they alike?", ""), lines, sections
-        )
+        about_runs = ("; ".join(runs), ("Are they alike?", ""), lines, sections)
+        return refuse("compare", *write_page(arguments.output, "Two runs", *about_runs))
     return 0
 
 

@@ -76,12 +76,37 @@ class Files(Case):
             for words in (("--trace", self.at / "t.json"), ("--report", self.at / "p.html")):
                 self.assertEqual(self.run_(*words)[::2], (0, True), words)
             self.assertFalse((self.at / "t.json").exists(), "who leaves none leaves no older one")
-            self.assertFalse((self.at / "p.json").exists(), "nor statistics")
+            self.assertEqual((self.at / "p.json").read_text(), texts["p.json"], "statistics stay until new ones come")
 
     def test_a_trace_that_cannot_be_written_is_told(self):
         code, said, ran = self.run_("--trace", "/nodir/t.json")
         self.assertEqual((code, ran), (0, True))
         self.assertIn("there will be no --trace /nodir/t.json: no folder /nodir", said)
+
+    def test_one_file_is_not_two_things(self):
+        (self.at / "t.json").touch()
+        (self.at / "link.html").symlink_to("t.json")
+        both = ("--report", self.at / "link.html", "--trace", self.at / "t.json")
+        for words in (("--report", self.at / "p.json"), both, ("--report", "")):
+            self.assertEqual(self.run_(*words)[::2], (2, False), words)
+
+    def reported(self, *words):
+        """Of a program that has ended: the exit code, and what was said; nobody reads it where there are no words."""
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        command = [ZEROHOP, "report", "s.json", f"--after={ended.pid}", "--output=p.html", *words]
+        with subprocess.Popen(command, cwd=self.at, stderr=subprocess.PIPE, text=True) as report:
+            if not words:
+                report.stderr.close()
+            return (report.stderr.read() if words else ""), report.wait()
+
+    def test_the_page_is_of_this_job_and_made_though_nobody_reads(self):
+        fake_statistics.write(self.at / "s.json")
+        said, code = self.reported(f"--older={(self.at / 's.json').stat().st_mtime_ns}")
+        self.assertEqual(code, 2)
+        self.assertIn("the program left no statistics", said)
+        self.reported()
+        self.assertEqual((self.at / "p.html").exists(), HAS_PAGES)
 
     def test_a_report_replaces_no_page_of_the_user(self):
         fake_statistics.write(self.at / "s.json")
