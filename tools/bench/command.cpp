@@ -15,6 +15,7 @@
 #include "tools/bench/arms.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
 #include "tools/cli/text.h"
 
 namespace zh::tools {
@@ -77,6 +78,8 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
   for (const int ranks : o.ranks) {
     if (wrong.empty() && o.names_ranks && o.rejudge_path.empty()) wrong = wrong_machines(o, ranks);
   }
+  if (wrong.empty() && (are_one_file(o.launches_path, o.json_path) || are_one_file(o.rejudge_path, o.json_path)))
+    wrong = "the results (--json) would replace the launches: " + o.json_path;
   if (!wrong.empty()) return refuse(command, wrong);
   if (!o.rejudge_path.empty()) {
     const auto launches = read_launches(o.rejudge_path, command);

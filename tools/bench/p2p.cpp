@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "os/affinity.h"
 #include "os/program.h"
 #include "tools/bench/command.h"
 #include "tools/bench/report.h"
@@ -41,6 +42,21 @@ struct Group {
   bool heap_off = false;     ///< one more zerohop launch without the shared heap
   bool fresh_job = false;    ///< zerohop against its bare host, wall time included; nothing else in the job
 };
+
+/// Two or more that this process may use.
+std::string wrong_processors(const std::string& list) {
+  const os::CpuSet allowed = os::allowed_cpus();
+  os::CpuSet named;
+  const std::vector<std::string> words = split(list);
+  for (const std::string& word : words) {
+    const bool is_number =
+        !word.empty() && word.size() <= 4 && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+    if (is_number) named.add(static_cast<uint32_t>(std::stoi(word)));
+    if (!is_number || !allowed.has(static_cast<uint32_t>(std::stoi(word))))
+      return fmt::format("this process may use {}, not {}", allowed.to_string(), word);
+  }
+  return named.count() < 2 || named.count() != words.size() ? "names less than two different ones: " + list : "";
+}
 
 std::vector<Group> p2p_groups(const P2pOptions& o) {
   const std::vector<Group> all = {
@@ -191,11 +207,12 @@ void add_bench_p2p_command(CLI::App& bench) {
       ->check(CLI::Range(2, kMostRanks))
       ->capture_default_str();
   c->add_option_function<std::string>(
-      "--processors",
-      [o](const std::string& list) {
-        o->own_arguments.insert(o->own_arguments.end(), {"--processors", list});
-      },
-      "Those alone, such as 2,5: the first rank runs on the lowest number, and so on");
+       "--processors",
+       [o](const std::string& list) {
+         o->own_arguments.insert(o->own_arguments.end(), {"--processors", list});
+       },
+       "Those alone, such as 2,5: the first rank runs on the lowest number, and so on")
+      ->check(&wrong_processors);
   add_arm_option(*c, o.get());
 }
 

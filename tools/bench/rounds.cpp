@@ -75,16 +75,18 @@ std::optional<Launches> read_launches(const std::string& path, const std::string
     fmt::print(stderr, "zerohop {}: {}: {}\n", command, path, problem);
     return std::nullopt;
   }
-  if (!all.is_object() || !all.contains("launches")) {
-    fmt::print(stderr, "zerohop {}: {} holds no launches (give a file that --launches wrote)\n", command, path);
-    return std::nullopt;
+  try {
+    Launches launches;
+    launches.records = all.at("launches").get<std::vector<LaunchRecord>>();
+    launches.raw = all.value("raw", nlohmann::json::array());
+    launches.arms = all.value("arms", std::vector<std::string>{});
+    if (all.contains("machine") && all["machine"].is_object()) launches.machine = all["machine"];
+    const auto has_document = [](const LaunchRecord& r) { return r.document.is_object(); };
+    if (std::ranges::all_of(launches.records, has_document)) return launches;
+  } catch (const nlohmann::json::exception&) {  // told below
   }
-  Launches launches;
-  launches.records = all["launches"].get<std::vector<LaunchRecord>>();
-  launches.raw = all.value("raw", nlohmann::json::array());
-  launches.arms = all.value("arms", std::vector<std::string>{});
-  if (all.contains("machine") && all["machine"].is_object()) launches.machine = all["machine"];
-  return launches;
+  fmt::print(stderr, "zerohop {}: {} holds no launches (give a file that --launches wrote)\n", command, path);
+  return std::nullopt;
 }
 
 }  // namespace zh::tools

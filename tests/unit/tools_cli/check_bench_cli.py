@@ -233,6 +233,16 @@ class Bench(unittest.TestCase):
         self.assertEqual([x["settings"] for x in launches if x["zerohop"]], [{"skew": "0"}])
         again, launches = self.bench("f", "--only", "skew", "--rejudge", str(kept))
         self.assertEqual(launches, [])
+        r, _ = self.bench("f", "--rejudge", str(kept), "--json", str(kept), code=2)
+        self.assertIn(f"would replace the launches: {kept}", r.stderr)
+        wrong = self.folder / "wrong.json"
+        for text in ('{"launches": 8}', '{"launches": {}}', '{"launches": [1]}', '{"launches": [{}]}', "[]"):
+            wrong.write_text(text)
+            r, _ = self.bench("f", "--rejudge", str(wrong), code=2)
+            self.assertIn("wrong.json holds no launches", r.stderr)
+        for list_ in ("9999", "0,0", "0", "0,x"):
+            r, launches = self.bench("f", "--processors", list_, code=2)
+            self.assertEqual(launches, [], list_)
         self.assertIn("mine", again.stdout)
 
     def test_a_matrix_multiplication_is_a_program_of_its_own(self):
