@@ -101,9 +101,10 @@ class Rank::Chooser {
     tune::PairChoice c = tune::choose(static_cast<int>(level), have_ ? &profile_ : nullptr);
     if (s_.oversubscribed) c = tune::on_shared_cpus(c, tune::is_far(static_cast<int>(level)));
     if (s_.config.single_copy_min != 0) {
-      c.single_copy_min = c.mapped.least = s_.config.single_copy_min;
+      c.single_copy_min = c.single_copy_min_cold = c.mapped.least = s_.config.single_copy_min;
       c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
       if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
+      c.eager_max_cold = c.eager_max;
     }
     return c;
   }

@@ -73,7 +73,8 @@ Direct Rendezvous::direct_for(const Request* r, const TransferShm& t) {
   const bool to_self = dest == channels_.self();
   const uint64_t n = r->message_bytes;
   const bool reachable = t.source.reachable();
-  const bool single = memory_.kernel(dest) && reachable && n >= peer.choice.single_copy_min;
+  const uint64_t least = r->is_cold ? peer.choice.single_copy_min_cold : peer.choice.single_copy_min;
+  const bool single = memory_.kernel(dest) && reachable && n >= least;
   Direct direct = Direct::kCells;
   if ((to_self && reachable) || t.source.mapped() || (single && n >= peer.choice.both_ends_min)) {
     direct = Direct::kBoth;

@@ -72,6 +72,7 @@ struct alignas(kLineBytes) Request {
   bool unpullable = false;        ///< a transfer whose bytes no peer can fetch by itself
   bool parked = false;            ///< a transfer that is looked at when its receiver tells of the match
   bool starved = false;           ///< queued: in WaitingSends::memory
+  bool is_cold = false;           ///< a blocking send of a buffer that messages have not had lately
   std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (buffering.cpp)
 
   [[nodiscard]] uint64_t carry_bytes() const { return carry[0].bytes + carry[1].bytes; }
@@ -105,7 +106,7 @@ struct alignas(kLineBytes) Request {
     cells_seen = 0;
     mode = SendMode::kStandard;
     path = Path::kCells;
-    direct_broken = hidden = unpullable = parked = starved = false;
+    direct_broken = hidden = unpullable = parked = starved = is_cold = false;
   }
 };
 #ifndef ZH_MODEL_CHECK

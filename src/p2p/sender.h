@@ -8,6 +8,7 @@
 #include "p2p/channels.h"
 #include "p2p/eager.h"
 #include "p2p/matcher.h"
+#include "p2p/recent_buffers.h"
 #include "p2p/rendezvous.h"
 #include "p2p/requests.h"
 
@@ -47,6 +48,9 @@ class Sender {
  private:
   [[nodiscard]] Request* make(const SendArgs& args);
   Submitted submit(Request* send, bool waits = false);
+  [[nodiscard]] bool has_cold_buffer(const Request* send);
+  /// Up to which size a send goes through the ring.
+  [[nodiscard]] uint64_t most_eager(const Request* send, bool waits) const;
   bool submit_queued(Channel& peer);
   void wait_in_queue(Request* send, bool first);
 
@@ -64,6 +68,7 @@ class Sender {
   Matcher& matcher_;
   Eager& eager_;
   Rendezvous& rendezvous_;
+  RecentBuffers recent_;
   std::vector<uint32_t> queued_peers_;  ///< to which sends wait for room
   uint64_t helped_ = 0;                 ///< calls of help()
 };

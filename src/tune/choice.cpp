@@ -36,7 +36,7 @@ uint64_t single_copy_from(bool far) { return far ? 4 << 20 : 2 << 20; }
 
 PairChoice built_in(bool far) {
   PairChoice choice;
-  choice.single_copy_min = single_copy_from(far);
+  choice.single_copy_min = choice.single_copy_min_cold = single_copy_from(far);
   if (far) {
     choice.nontemporal_min = far_streaming_min();
     choice.ring_bytes_max = 4 << 20;
@@ -47,7 +47,7 @@ PairChoice built_in(bool far) {
   if (!is_amd()) return choice;
   // Measured on Zen 4, us, through the kernel by both ends and through cells: near 1 MiB 54 and 32, 4 MiB 259 and 176;
   // of buffers used once 99 and 56, 390 and 257; far 4 MiB 459 and 192, used once 459 and 335.
-  choice.single_copy_min = kNever;
+  choice.single_copy_min = choice.single_copy_min_cold = kNever;
   // With data written before and read after, us a message, mapped and through cells: near 512 KiB 30 and 31, 1 MiB 45
   // and 56, 2 MiB 78 and 128, 4 MiB 195 and 338; far 1 MiB 78 and 79, 2 MiB 150 and 159, 4 MiB 1029 and 317, 16 MiB
   // 2513 and 2315. The sender writes anew what the receiver has read, which costs it as much as the copy saves.
@@ -134,15 +134,17 @@ PairChoice choose(int level, const Profile* profile) {
   if (profile == nullptr) return choice;
   const DistanceClass* c = find_class(*profile, level);
   if (c == nullptr) return choice;
-  choice.ring_bytes_max = c->ring_bytes;
   constexpr uint64_t kLeastMeasured = 512;
   const uint64_t nt = threshold(kLeastMeasured, choice.nontemporal_min,
                                 [&](uint64_t n) { return c->cells_nt.us_at(n) / c->cells.us_at(n); });
   choice.nontemporal_min = static_cast<uint32_t>(std::min<uint64_t>(nt, 1 << 30));
+  // The ring that was found is the best for ordinary stores. Where others write, lines had better be in no cache: 8 KiB
+  // take 1.2 us through the built-in 4 MiB and 1.5 through 512 KiB (Xeon, two cores).
+  if (nt >= choice.eager_max) choice.ring_bytes_max = c->ring_bytes;
   const auto two_copies = [&](uint64_t n) { return n >= nt ? c->cells_nt.us_at(n) : c->cells.us_at(n); };
-  // What a transfer costs beside its bytes and beyond the curves: its descriptor, the answer, the end. Seen to be 0.5
-  // to 1 us where a line takes 0.13.
-  const float agree_us = 4 * c->line_ns / 1000;
+  // What a transfer costs beside its bytes and beyond the curves: its descriptor, the answer, the end, and lines that
+  // its sender has written. Seen to be 1.3 to 1.5 us from 16 to 256 KiB where a line takes 0.15.
+  const float agree_us = 9 * c->line_ns / 1000;
   if (!c->cma_read.empty() && !c->cma_write.empty()) {
     constexpr uint64_t kMedium = 64 << 10;
     choice.sender_copies = c->cma_write.us_at(kMedium) < c->cma_read.us_at(kMedium);
@@ -153,13 +155,16 @@ PairChoice choose(int level, const Profile* profile) {
     choice.single_copy_min = threshold(4 << 10, choice.single_copy_min, [&](uint64_t n) {
       return ((n >= choice.both_ends_min ? c->cma_both : alone).us_at(n) + agree_us) / two_copies(n);
     });
+    // The curves are of buffers that were just copied. Of some that messages have once (Xeon, two cores), 64 KiB take
+    // 7.4 us through cells and 14.7 by the kernel; of one that each message has, 7.5 and 5.3.
+    choice.single_copy_min_cold = std::max(choice.single_copy_min_cold, choice.single_copy_min);
     if (choice.eager_max >= choice.single_copy_min) {
       choice.eager_max = static_cast<uint32_t>(choice.single_copy_min) - 1;
     }
   }
   if (!c->mapped_one.empty() && !c->mapped_both.empty()) {
     // Both ends must learn of each other first; seen to be half as much again as for a copy by one.
-    const float meet_us = 1.5F * agree_us;
+    const float meet_us = 6 * c->line_ns / 1000;
     // Never from a smaller size than built in: the curves are of data that nobody has just written, or reads next.
     choice.mapped.least = threshold(choice.mapped.least, choice.mapped.least, [&](uint64_t n) {
       return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n);
@@ -198,11 +203,13 @@ PairChoice on_shared_cpus(PairChoice choice, bool far) {
   const uint32_t eager = far ? 64 << 10 : 32 << 10;
   constexpr uint32_t kRing = 128 << 10;
   choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(eager, choice.single_copy_min - 1));
+  choice.eager_max_cold = choice.eager_max;
   choice.piped_min = choice.piped_max = choice.eager_max;
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
   // Each ringful costs a turn of the scheduler as well.
   choice.chunk_cells = std::min<uint32_t>(choice.chunk_cells, 8 << 10);
   choice.single_copy_min = std::min(choice.single_copy_min, single_copy_from(far));
+  choice.single_copy_min_cold = choice.single_copy_min;
   return choice;
 }
 
@@ -216,7 +223,9 @@ PairChoice paper_choice(int level) {
   } else {
     choice.single_copy_min = 1 << 10;
   }
+  choice.single_copy_min_cold = choice.single_copy_min;
   choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(choice.eager_max, choice.single_copy_min));
+  choice.eager_max_cold = choice.eager_max;
   return choice;
 }
 

@@ -26,9 +26,12 @@ constexpr copy::MappingGain kTeamGain{16 << 10, 0.03F};
 struct PairChoice {
   uint32_t inline_max = 192;           ///< payload beside the envelope
   uint32_t eager_max = 16 << 10;       ///< one block of the payload ring, copied out by the receiver
+  uint32_t eager_max_cold = 16 << 10;  ///< ... of a buffer as for single_copy_min_cold
   uint64_t single_copy_min = 2 << 20;  ///< from here on one copy by the kernel (CMA); below, cells are pipelined
-  uint64_t both_ends_min = 1 << 20;    ///< from here on both ends make that copy; below, one of them alone
-  bool sender_copies = true;           ///< ... which is the sender, while it is inside MPI; else the receiver
+  /// ... of a blocking send whose buffer no message has had lately: the kernel finds neither its pages nor its lines.
+  uint64_t single_copy_min_cold = 2 << 20;
+  uint64_t both_ends_min = 1 << 20;            ///< from here on both ends make that copy; below, one of them alone
+  bool sender_copies = true;                   ///< ... which is the sender, while it is inside MPI; else the receiver
   copy::MappingGain mapped{512 << 10, 0.03F};  ///< of a message whose buffers peers can map
   uint32_t piped_min = 4 << 10;                ///< an eager block above this is read while it is written
   uint32_t piped_max = 256 << 10;        ///< ... and so goes a blocking send up to this whose buffer is not mapped

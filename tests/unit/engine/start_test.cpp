@@ -29,9 +29,9 @@ tune::Profile everywhere() {
     c.jobs = tune::kConfirmed;
     c.attempts = 2;
     c.looked_at = c.measured_at = os::seconds_since_1970();
-    for (tune::Curve* curve : {&c.cells, &c.cells_nt}) {
-      curve->add(1 << 10, 0.5F, 0.1F);
-      curve->add(1 << 20, 100, 0.1F);
+    for (const auto& [curve, factor] : {std::pair{&c.cells, 1.0F}, std::pair{&c.cells_nt, 3.0F}}) {
+      curve->add(1 << 10, 0.5F * factor, 0.1F);
+      curve->add(1 << 20, 100 * factor, 0.1F);
     }
   }
   return profile;

@@ -56,6 +56,43 @@ TEST_F(SenderRules, ASmallMessageIsSentAtOnce) {
   EXPECT_FALSE(sends().sender.waiting());
 }
 
+TEST_F(SenderRules, ABlockingSendOfABufferThatWasNotUsedLatelyGoesThroughTheRing) {
+  tune::PairChoice& choice = sends().to_peer().choice;
+  choice.single_copy_min = 4 << 10;
+  choice.eager_max = choice.piped_max = 4 << 10;
+  const auto rings = [&](std::vector<int>& data, bool waits) {
+    const auto eager = [&] {
+      uint64_t n = 0;
+      for (const Tally& t : sends().channels.counters().sent[static_cast<uint32_t>(Path::kEager)]) n += t.messages;
+      return n;
+    };
+    const uint64_t before = eager();
+    Request* r = sends().sender.start(sends().to(1, data), waits);
+    if (!r->is_done() && !sends().sender.cancel(r)) ADD_FAILURE() << "nobody has received it";
+    sends().requests.release(r);
+    return eager() != before;
+  };
+  std::vector<int> a(1500);
+  std::vector<int> b(1500);
+  EXPECT_TRUE(rings(a, true));
+  EXPECT_FALSE(rings(a, true));
+  EXPECT_FALSE(rings(b, false)) << "no blocking send";
+  EXPECT_TRUE(rings(b, true));
+  choice.single_copy_min_cold = choice.single_copy_min;
+  EXPECT_FALSE(rings(b, true)) << "from a size on never";
+}
+
+TEST_F(SenderRules, BuffersAreForgottenAfterOtherBytes) {
+  RecentBuffers recent;
+  std::vector<std::byte> room(64);
+  EXPECT_FALSE(recent.note(&room[0], 1));
+  EXPECT_TRUE(recent.note(&room[0], 16 << 20)) << "there were no others";
+  EXPECT_FALSE(recent.note(&room[1], 4 << 20));
+  EXPECT_TRUE(recent.note(&room[0], 1));
+  EXPECT_FALSE(recent.note(&room[2], (4 << 20) + 1));
+  EXPECT_FALSE(recent.note(&room[0], 1));
+}
+
 TEST_F(SenderRules, ASynchronousSendIsOfferedWhateverItsSize) {
   EXPECT_FALSE(sends().sender.send_now(sends().to(1, data_, SendMode::kSynchronous)));
   Request* s = send(1, SendMode::kSynchronous);

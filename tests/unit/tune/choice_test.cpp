@@ -79,11 +79,12 @@ TEST(Choice, CrossoversFollowTheCurves) {
   const PairChoice c = choose(kL3, &p);
   // 1.2 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 3.3 KiB on.
   EXPECT_EQ(c.nontemporal_min, 4U << 10);
-  // Both ends: 3 + 0.05 k < 0.95 (3 + 0.08 k) at every size; with four lines for the agreement
-  // 4 + 0.05 k < 0.95 (1.2 + 0.1 k) from k = 64 KiB on.
+  // Both ends: 3 + 0.05 k < 0.95 (3 + 0.08 k) at every size; with nine lines for the agreement
+  // 5.2 + 0.05 k < 0.95 (1.2 + 0.1 k) from k = 91 KiB on.
   EXPECT_EQ(c.both_ends_min, 16U << 10);
-  EXPECT_EQ(c.single_copy_min, 64U << 10);
-  EXPECT_EQ(c.ring_bytes_max, 1U << 20);
+  EXPECT_EQ(c.single_copy_min, 128U << 10);
+  EXPECT_EQ(c.single_copy_min_cold, choose(kL3, nullptr).single_copy_min);
+  EXPECT_EQ(c.ring_bytes_max, choose(kL3, nullptr).ring_bytes_max);  // that of the curves is for ordinary stores
   EXPECT_TRUE(c.sender_copies);
 }
 
@@ -91,9 +92,9 @@ TEST(Choice, AThresholdDoesNotMoveForALittle) {
   DistanceClass k = far_class();
   k.cells_nt = straight_line(0.2F, 0.1F);
   k.cma_both = straight_line(0.2F, 0.07F);
-  // 1.2 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 41 KiB on.
+  // 2.45 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 90 KiB on.
   Profile p = one_class(k);
-  EXPECT_EQ(choose(kL3, &p).single_copy_min, 64U << 10);
+  EXPECT_EQ(choose(kL3, &p).single_copy_min, 128U << 10);
   p.classes[0].cma_both = straight_line(0.2F, 0.09F);
   EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
 }
@@ -109,7 +110,7 @@ TEST(Choice, CurvesDoNotMakeSmallerMessagesMapped) {
   EXPECT_EQ(c.mapped.saves_ns(c.mapped.least - 1), 0U);
   // 1.51 + 0.001 k us instead of 4 + 0.08 k, at two ends.
   const double kib = static_cast<double>(c.mapped.least >> 10);
-  EXPECT_NEAR(static_cast<double>(c.mapped.saves_ns(c.mapped.least)), (2.49 + 0.079 * kib) / 2 * 1000, 10);
+  EXPECT_NEAR(static_cast<double>(c.mapped.saves_ns(c.mapped.least)), (3.74 + 0.079 * kib) / 2 * 1000, 10);
 }
 
 TEST(Choice, EveryLevelCountsForItself) {
