@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -365,9 +366,9 @@ def parse() -> argparse.Namespace:
         parser.error(f"no class {', '.join(wrong)}: there are S, W, A, B")
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
-    for setting in filter(None, arguments.against.split(",")):
+    for setting in re.findall("[^,;]*=[^,;]*", arguments.against):  # what has no sign is a file of settings
         known = [arguments.zerohop, "run", "-o", setting, "--print", "true"]
-        if "=" not in setting or subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        if subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode != 0:
             parser.error(f"--against {setting}: no setting of zerohop's")
     return arguments
 
