@@ -217,11 +217,11 @@ def an_unwritable_file_is_told_at_once(host, folder: Path) -> None:
 def files_of_the_users_stay(host, folder: Path) -> None:
     for name in ("0", "1"):
         (folder / f"{name}.json").write_text("1 2 3")
-    for name in ("0.json", "%r.json"):
+    for name, told in (("0.json", "0.json"), ("%r.json", "%r.json of rank 1")):
         job = run(host, folder / name, via=PRELOADED)
         expect(job.outcome.code == 0 and len(job.sent) == RANKS, job.outcome.tail())
         lines = [line for line in job.outcome.output.splitlines() if "statistics" in line]
-        expect(len(lines) == 1 and "0.json: that file is not one of zerohop's" in lines[0], job.outcome.tail())
+        expect(len(lines) == 1 and f"{told}: that file is not one of zerohop's" in lines[0], job.outcome.tail())
     expect(all((folder / name).read_text() == "1 2 3" for name in ("0.json", "1.json")), "a file is another one")
     expect(read(folder / "2.json")["end"] == "MPI_Finalize", "a rank without a file keeps others from theirs")
 
