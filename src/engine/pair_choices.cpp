@@ -148,6 +148,7 @@ class Rank::Chooser {
     group.pid = node_.pid(node_.self());
     group.cma = s_.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
     group.quick = quick_;
+    group.bounds = node_.line_bounds();
     group.folders = folders();
     group.scratch = node_.base() + scratch_;
     group.levels = levels_of(node_);

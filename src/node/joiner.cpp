@@ -14,6 +14,7 @@
 
 #include "base/invariant.h"
 #include "node/line_time.h"
+#include "os/clock.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
 #include "os/vm.h"
@@ -472,18 +473,18 @@ void Joiner::read_levels() {
   const float* rows = at<float>(node_->base_, header_.lines);
   node_->levels_.assign(size_t{n} * n, Level::kSelf);
   node_->line_ns_.assign(n, 0);
+  node_->line_bounds_ =
+      line_bounds(rows, n, measurers_ ? measurers_->ranks() : std::vector<uint32_t>{}, os::cpu_is_virtual());
   for (uint32_t a = 0; a < n; ++a) {
     for (uint32_t b = a + 1; b < n; ++b) {
       float line_ns = 0;
       if (measurers_) {
         const auto [one, other] = measurers_->of(a, b);
-        const float there = rows[one * n + other];
-        const float back = rows[other * n + one];
-        // Both ends timed the same bounces; one end may have given up alone at the last.
-        line_ns = there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
+        line_ns = line_between(rows, n, one, other);
       }
       const uint8_t told = levels[a * n + b];
-      const Level level = corrected(static_cast<Level>(told & ~kSettled), line_ns, (told & kSettled) != 0);
+      const Level level =
+          corrected(static_cast<Level>(told & ~kSettled), line_ns, (told & kSettled) != 0, node_->line_bounds_);
       node_->levels_[a * n + b] = node_->levels_[b * n + a] = level;
       if (a == node_->self_) node_->line_ns_[b] = line_ns;
       if (b == node_->self_) node_->line_ns_[a] = line_ns;

@@ -142,10 +142,29 @@ void measure_lines(std::byte* base, uint32_t self, const std::vector<uint32_t>& 
   os::futex_wake(slots[self].measured, os::kWakeAll);
 }
 
-Level corrected(Level from_topology, float line_ns, bool settled) {
-  if (line_ns <= 0 || !settled || from_topology == Level::kSelf) return from_topology;
-  if (line_ns <= kNearLineNs && from_topology > Level::kSameCore) return Level::kSameCore;
-  if (line_ns >= kFarLineNs && from_topology == Level::kSameCore) return Level::kSharedL3;
+float line_between(const float* rows, uint32_t ranks, uint32_t a, uint32_t b) {
+  const float there = rows[size_t{a} * ranks + b];
+  const float back = rows[size_t{b} * ranks + a];
+  // Both ends timed the same bounces; one end may have given up alone at the last.
+  return there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
+}
+
+LineBounds line_bounds(const float* rows, uint32_t ranks, const std::vector<uint32_t>& who, bool is_virtual) {
+  if (!is_virtual) return {};
+  for (const uint32_t a : who) {
+    const auto is_near = [&](uint32_t b) {
+      const float line_ns = line_between(rows, ranks, a, b);
+      return a != b && line_ns > 0 && line_ns <= kVirtualLines.near_ns;
+    };
+    if (std::ranges::count_if(who, is_near) > 1) return {};
+  }
+  return kVirtualLines;
+}
+
+Level corrected(Level from_topology, float line_ns, bool settled, const LineBounds& bounds) {
+  if (bounds.most_ns == 0 || line_ns <= 0 || !settled || from_topology == Level::kSelf) return from_topology;
+  if (line_ns <= bounds.near_ns && from_topology > Level::kSameCore) return Level::kSameCore;
+  if (line_ns >= bounds.far_ns && from_topology == Level::kSameCore) return Level::kSharedL3;
   return from_topology;
 }
 

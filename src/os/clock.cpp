@@ -81,13 +81,21 @@ bool ticks_are_steady() {
 #endif
 }
 
-bool cpu_is_emulated() {
+bool cpu_is_virtual() {
 #if defined(__x86_64__)
   constexpr unsigned kHypervisor = 1u << 31;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & kHypervisor) != 0;
+#else
+  return false;
+#endif
+}
+
+bool cpu_is_emulated() {
+#if defined(__x86_64__)
+  if (!cpu_is_virtual()) return false;
   unsigned eax = 0;
   unsigned name[3] = {};
-  unsigned features = 0;
-  if (!__get_cpuid(1, &eax, &name[0], &features, &name[1]) || (features & kHypervisor) == 0) return false;
   __cpuid(0x40000000, eax, name[0], name[1], name[2]);
   return std::memcmp(name, "TCGTCGTCGTCG", sizeof name) == 0;
 #else

@@ -38,6 +38,8 @@ namespace zh::os {
 [[nodiscard]] inline uint64_t ticks_in_us(double us) { return static_cast<uint64_t>(ticks_per_us() * us); }
 /// Whether the counter runs at a constant rate in all power states (x86: invariant TSC).
 [[nodiscard]] bool ticks_are_steady();
+/// Whether a hypervisor may hide which processors share a core, and change it (x86).
+[[nodiscard]] bool cpu_is_virtual();
 /// Whether a program plays this processor (QEMU without hardware virtualisation, x86): then no time says anything.
 [[nodiscard]] bool cpu_is_emulated();
 

@@ -14,8 +14,9 @@ void Channels::set_choices(uint32_t peer, const tune::PairChoice& near, const tu
   p.is_far = is_far;
   if (line_limits_.most != 0 || !os::ticks_are_steady()) return;
   const double per_ns = os::ticks_per_us() / 1000;
+  const node::LineBounds bounds = config_.lines.value_or(node_.line_bounds());
   const auto ticks = [per_ns](float ns) { return static_cast<int32_t>(ns * per_ns); };
-  line_limits_ = {ticks(config_.near_line_ns), ticks(config_.far_line_ns), ticks(config_.most_line_ns)};
+  line_limits_ = {ticks(bounds.near_ns), ticks(bounds.far_ns), ticks(bounds.most_ns)};
 }
 
 void Channels::stamp(shm::EnvelopeShm* slot) const {

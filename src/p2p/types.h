@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "copy/layout.h"
-#include "node/line_time.h"
+#include "node/node.h"
 
 namespace zh::copy {
 class RegionOwner;
@@ -47,14 +48,12 @@ struct EndpointConfig {
   int skew = -1;                               ///< the setting skew: -1 and 1: follow the receiver's skew; 0: never
   const copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
   heap::SharedHeap* heap = nullptr;            ///< mappable memory of its allocations and global data, or null
-  float near_line_ns = node::kNearLineNs;      ///< line times that make a pair near, or far, while the job runs
-  float far_line_ns = node::kFarLineNs;
-  float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
-  Log log;                                 ///< ZEROHOP_LOG: told of each decision at level debug
-  uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
-  Ablations ablations;                     ///< the settings copier, queue_lock and keep_copies
-  bool timeline = false;                   ///< tell of messages and calls (timeline.h)
-  uint64_t copied_at_start = 128 << 10;    ///< bytes that starting a send copies itself; the rest whoever comes first
+  std::optional<node::LineBounds> lines;       ///< that make a pair near, or far, while the job runs; none: the node's
+  Log log;                                     ///< ZEROHOP_LOG: told of each decision at level debug
+  uint32_t polled_senders = 8;                 ///< of a receiver; those that connect later ring its bell
+  Ablations ablations;                         ///< the settings copier, queue_lock and keep_copies
+  bool timeline = false;                       ///< tell of messages and calls (timeline.h)
+  uint64_t copied_at_start = 128 << 10;  ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
 struct SendArgs {

@@ -8,7 +8,6 @@
 #include "base/atomic.h"
 #include "base/invariant.h"
 #include "base/shm_types.h"
-#include "node/node.h"
 #include "os/clock.h"
 #include "os/futex.h"
 #include "tune/calibration_shm.h"
@@ -187,7 +186,7 @@ bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase)
         if (group.self == p.first && c != nullptr) note_look(c, judge(*c, look), os::seconds_since_1970());
       } else {
         const float line = group.self == p.first && p.second < group.lines.size() ? group.lines[p.second] : 0;
-        const DistanceClass c = met ? measure_class(pair, p.level, line) : unknown(p.level);
+        const DistanceClass c = met ? measure_class(pair, p.level, line, group.bounds) : unknown(p.level);
         if (group.self == p.first) shm->profile.classes[turn] = c;
       }
       shm->ended.fetch_add_acq_rel(1);  // TE0 -> TE1: the class, and nothing more in the scratch
@@ -240,7 +239,7 @@ bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
   });
 }
 
-DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns) {
+DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns, const node::LineBounds& bounds) {
   DistanceClass out = unknown(level);
   const float line_before = pair.line_ns();
   if (line_before <= 0) return out;
@@ -283,7 +282,7 @@ DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns) {
   out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10);
   out.line_ns = std::max(pair.line_ns(), 1.0F);
   // A way that cannot be measured well is not judged: the built-in choice stays.
-  (void)drop_impossible(&out);
+  (void)drop_impossible(&out, bounds);
   // The ranks moved between near and far meanwhile: the curves are of no one distance.
   if (moved(line_before, out.line_ns) || (line_ns > 0 && moved(line_ns, out.line_ns))) out.cells = Curve{};
   return out;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "node/node.h"
 #include "tune/profile.h"
 #include "tune/ways.h"
 
@@ -18,7 +19,7 @@ namespace zh::tune {
 /// Measures one class between two sides (both call it; same result on both): 10 to 25 ms on a quiet machine. What could
 /// not be measured while both sides ran, or cannot be (plausible.h), is empty; without `cells` nothing is known.
 /// `line_ns`: what a line took when the level was found, 0 if unknown; of a pair that has moved since nothing is known.
-DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns = 0);
+DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns, const node::LineBounds& bounds);
 
 /// One rank's part in prepare_profile().
 struct CalibrationGroup {
@@ -30,6 +31,7 @@ struct CalibrationGroup {
   bool quick = false;           ///< rank 0's counts. Only look whether the kept profile still holds
   std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
   std::vector<float> lines;     ///< a line's time to each rank when the levels were found, ns; 0 or none: unknown
+  node::LineBounds bounds;      ///< the node's
   KeptFolders folders;          ///< rank 0's count
   std::byte* scratch =
       nullptr;  ///< calibration_bytes(quick) of shared memory: zeroed, page aligned, backed; the same for all

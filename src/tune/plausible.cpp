@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "node/line_time.h"
 #include "tune/choice.h"
 
 namespace zh::tune {
@@ -55,8 +54,9 @@ bool no_slower(const Curve& one, const Curve& other, float line_ns) {
 }
 
 /// Whether the ranks were not where their level says: not bound, or moved by a virtual machine.
-bool was_elsewhere(const DistanceClass& c) {
-  return is_far(c.level) ? c.line_ns <= node::kNearLineNs : c.line_ns >= node::kFarLineNs;
+bool was_elsewhere(const DistanceClass& c, const node::LineBounds& bounds) {
+  if (bounds.most_ns == 0) return false;
+  return is_far(c.level) ? c.line_ns <= bounds.near_ns : c.line_ns >= bounds.far_ns;
 }
 
 float ratio_between(float a, float b) { return std::max(a, b) / std::min(a, b); }
@@ -81,10 +81,10 @@ Curve mean(const Curve& a, const Curve& b) {
 
 }  // namespace
 
-std::string drop_impossible(DistanceClass* c) {
+std::string drop_impossible(DistanceClass* c, const node::LineBounds& bounds) {
   const bool slept = c->line_ns > kMostLineNs;
   if (slept) c->line_ns = 0;
-  if (slept || was_elsewhere(*c)) {
+  if (slept || was_elsewhere(*c, bounds)) {
     for (const PlausibleWay& way : kWays) c->*way.curve = Curve{};
     return "all";
   }

@@ -306,7 +306,7 @@ void report(const char* name, const Measured& measured, nlohmann::json* rows) {
     table.add(std::move(cells));
     rows->push_back(std::move(row));
   }
-  const char* placement = line_ns > node::kNearLineNs ? "far" : "near";
+  const char* placement = line_ns > node::kVirtualLines.near_ns ? "far" : "near";
   fmt::print("\n{}, {}: raw line {:.0f} ns\n{}", name, placement, line_ns, table.text());
 }
 

@@ -169,7 +169,7 @@ struct Report {
   bool complete = false;
 };
 
-const char* placement_by_line(float line_ns) { return line_ns > node::kNearLineNs ? "far" : "near"; }
+const char* placement_by_line(float line_ns) { return line_ns > node::kVirtualLines.near_ns ? "far" : "near"; }
 
 /// Both sides run this; only side 0 looks at the results.
 Report run_pair(tune::MeasuringPair& pair, const std::vector<RawPlan>& plans, int blocks, bool show) {

@@ -99,9 +99,7 @@ TEST_P(AgreedDistances, ChangeWhatASenderDoes) {
     SCOPED_TRACE(far ? "far" : "near");
     StormConfig config = config_in(GetParam());
     // A sanitizer's build, or a machine with other work, may need more than the usual microsecond for each envelope.
-    config.most_line_ns = 100'000;
-    config.near_line_ns = far ? -200'000 : 200'000;
-    config.far_line_ns = far ? -200'000 : 300'000;
+    config.lines = far ? node::LineBounds{-200'000, -200'000, 100'000} : node::LineBounds{200'000, 300'000, 100'000};
     run_engine(2, config, [far](TestBootstrap&, EngineRank& r, uint32_t self) {
       stay_on(self);
       const bool other_at_first = self == 0 && sends_far(*r.rank) != far;

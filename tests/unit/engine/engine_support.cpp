@@ -72,9 +72,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.polled_senders = config.polled_senders;
   engine.skew = config.skew;
   engine.ablations = config.ablations;
-  engine.near_line_ns = config.near_line_ns;
-  engine.far_line_ns = config.far_line_ns;
-  engine.most_line_ns = config.most_line_ns;
+  engine.lines = config.lines;
   engine.wait = config.wait;
   engine.log = config.log;
   engine.timeline = config.timeline;

@@ -42,9 +42,7 @@ struct StormConfig {
   uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
   int skew = 1;                 ///< on with more ranks than CPUs as well
   p2p::Ablations ablations = {};
-  float near_line_ns = node::kNearLineNs;
-  float far_line_ns = node::kFarLineNs;
-  float most_line_ns = node::kMostLineNs;
+  node::LineBounds lines = node::kVirtualLines;
   bool streams = true;  ///< far pairs write past their caches; false: none does, as by the papers' thresholds
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in

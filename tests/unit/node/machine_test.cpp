@@ -94,12 +94,26 @@ TEST(Machine, RefusesNonsense) {
 }
 
 TEST(LineTime, CorrectsOnlyWhatItCanKnow) {
-  EXPECT_EQ(corrected(Level::kSharedL3, 60, true), Level::kSameCore);
-  EXPECT_EQ(corrected(Level::kSharedL3, 60, false), Level::kSharedL3) << "ranks that move are not corrected";
-  EXPECT_EQ(corrected(Level::kSharedL3, 0, true), Level::kSharedL3) << "not measured";
-  EXPECT_EQ(corrected(Level::kSameCore, 300, true), Level::kSharedL3);
-  EXPECT_EQ(corrected(Level::kSameCore, 120, true), Level::kSameCore);
-  EXPECT_EQ(corrected(Level::kOtherSocket, 300, true), Level::kOtherSocket);
+  EXPECT_EQ(corrected(Level::kSharedL3, 60, true, kVirtualLines), Level::kSameCore);
+  EXPECT_EQ(corrected(Level::kSharedL3, 60, false, kVirtualLines), Level::kSharedL3)
+      << "ranks that move are not corrected";
+  EXPECT_EQ(corrected(Level::kSharedL3, 0, true, kVirtualLines), Level::kSharedL3) << "not measured";
+  EXPECT_EQ(corrected(Level::kSameCore, 300, true, kVirtualLines), Level::kSharedL3);
+  EXPECT_EQ(corrected(Level::kSameCore, 120, true, kVirtualLines), Level::kSameCore);
+  EXPECT_EQ(corrected(Level::kOtherSocket, 300, true, kVirtualLines), Level::kOtherSocket);
+  EXPECT_EQ(corrected(Level::kSharedL3, 30, true, {}), Level::kSharedL3) << "nothing hides the topology";
+  EXPECT_EQ(corrected(Level::kSameCore, 300, true, {}), Level::kSameCore);
+}
+
+TEST(LineTime, TellsCoresOnlyWhereNoRankHasTwoThatNear) {
+  // Two cores of two threads, and one end of a pair that gave up.
+  std::vector<float> rows = {0, 60, 250, 240, 55, 0, 260, 250, 250, 0, 0, 70, 240, 250, 0, 0};
+  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  EXPECT_EQ(line_bounds(rows.data(), 4, all, true).near_ns, kVirtualLines.near_ns);
+  EXPECT_EQ(line_bounds(rows.data(), 4, all, false).near_ns, 0) << "no hypervisor";
+  rows[2] = rows[8] = 80;
+  EXPECT_EQ(line_bounds(rows.data(), 4, all, true).near_ns, 0) << "rank 0 has two";
+  EXPECT_EQ(line_bounds(rows.data(), 4, {1, 2, 3}, true).near_ns, kVirtualLines.near_ns) << "it does not measure";
 }
 
 }  // namespace
