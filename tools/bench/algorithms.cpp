@@ -27,7 +27,7 @@ constexpr const char* kAlgorithmsExamples =
     "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
     "by their ratio to it.\n\n"
     "  zerohop bench algorithms --only allreduce --ranks 8 --sizes 64K,1M,4M\n"
-    "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
+    "  zerohop bench algorithms --only bcast --ranks 8 --node-ranks 4 --chunks 0,16K    tiles against none\n"
     "  zerohop bench algorithms --machines 2 --ranks 4 --only allreduce --under mpich     between machines, over TCP\n"
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"

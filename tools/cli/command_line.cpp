@@ -79,22 +79,27 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   std::string what = error.what();
   const std::vector<std::string> unknown = app.remaining(true);
   if (lacks_command(app) && !unknown.front().starts_with('-')) {
-    std::string near;
-    std::string all;
-    size_t fewest = kNotNear;
+    std::vector<std::string> names;
     for (const CLI::App* known : command->get_subcommands({})) {
-      if (known->get_group().empty()) continue;
-      const size_t n = slips(unknown.front(), known->get_name());
-      if (n < fewest) near = " did you mean " + known->get_name() + "?";
-      fewest = std::min(fewest, n);
-      all += " " + known->get_name();
+      if (!known->get_group().empty()) names.push_back(known->get_name());
     }
-    what = "there is no command " + shell_quoted({unknown.front()}) + ";" + near + " there are:" + all;
+    what = "there is no command " + shell_quoted({unknown.front()}) + ";" + nearest(unknown.front(), names) +
+           " there are:";
+    for (const std::string& name : names) what += " " + name;
   } else if (!unknown.empty() &&
              (lacks_command(app) || error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))) {
-    what = "not expected: " + shell_quoted(unknown);
+    std::vector<std::string> names;
+    for (const CLI::Option* known : command->get_options()) names.push_back(known->get_name());
+    const std::string near = nearest(unknown.front().substr(0, unknown.front().find('=')), names);
+    what = "not expected: " + shell_quoted(unknown) + (near.empty() ? "" : ";") + near;
   }
   return path_of(command) + ": " + what + "\n`" + path_of(command) + " --help` tells more.\n";
+}
+
+std::string nearest(const std::string& typed, const std::vector<std::string>& names) {
+  const auto slips_to = [&](const std::string& name) { return slips(typed, name); };
+  const auto found = std::ranges::min_element(names, {}, slips_to);
+  return found == names.end() || slips_to(*found) == kNotNear ? "" : " did you mean " + *found + "?";
 }
 
 std::vector<std::string> arguments_of(int argc, const char* const* argv) {

@@ -20,6 +20,9 @@ class HelpFormatter : public CLI::Formatter {
 /// What to tell of a command line that `app` has refused: names the word that is wrong.
 [[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
 
+/// " did you mean NAME?" with the nearest of the names; "" if none is near.
+[[nodiscard]] std::string nearest(const std::string& typed, const std::vector<std::string>& names);
+
 /// The arguments of `zerohop` without the "--" that may stand before the program of `zerohop run`, which CLI11 takes as
 /// the end of the subcommand.
 [[nodiscard]] std::vector<std::string> arguments_of(int argc, const char* const* argv);

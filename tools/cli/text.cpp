@@ -56,7 +56,11 @@ std::string wrapped(std::string_view text, size_t used, size_t indent, size_t co
   for (size_t at = 0; at < text.size();) {
     const size_t word_at = text.find_first_not_of(' ', at);
     if (word_at == std::string_view::npos) break;
-    const size_t end = std::min(text.find(' ', word_at), text.size());
+    size_t end = std::min(text.find(' ', word_at), text.size());
+    if (indent + end - word_at > columns) {
+      const size_t comma = text.rfind(',', word_at + columns - indent - 1);
+      if (comma != std::string_view::npos && comma > word_at) end = comma + 1;
+    }
     const std::string_view word = text.substr(word_at, end - word_at);
     const size_t blanks = at_start ? 0 : word_at - at;
     if (!at_start && used + blanks + columns_of(word) > columns) {

@@ -187,8 +187,7 @@ json table_of(const std::string& path) {
 int answer(const InfoArguments& arguments, const Options& options) {
   ChoiceQuestion question;
   question.collective = coll::collective_named(arguments.collective);
-  if (question.collective == coll::Collective::kCount)
-    return refuse("info", "no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
+  if (question.collective == coll::Collective::kCount) return refuse("info", no_collective(arguments.collective));
   node::Machine machine;
   (void)machine.load(options.get_text(Opt::kTopology));
   question.bytes = question.collective == coll::Collective::kBarrier ? 0 : arguments.size;

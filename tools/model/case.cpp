@@ -11,8 +11,17 @@
 #include "coll/algorithms/choose.h"
 #include "coll/analysis/walk.h"
 #include "model/pricing.h"
+#include "tools/cli/command_line.h"
 
 namespace zh::tools {
+
+std::string no_collective(const std::string& name) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(coll::Collective::kCount); ++i)
+    names.emplace_back(coll::name_of(static_cast<coll::Collective>(i)));
+  return (name.empty() ? "which collective?" : "no collective '" + name + "';" + nearest(name, names)) +
+         " `zerohop schedule --list` names them";
+}
 
 std::string fault_of(const ModelCase& c) {
   if (c.cluster.ranks % c.cluster.nodes != 0) {

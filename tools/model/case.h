@@ -35,6 +35,9 @@ struct ModelCase {
   bool blocks = false;  ///< a blocking call: the ranks of a node share by their team where those of jobs do
 };
 
+/// What to tell of a name that no collective has.
+[[nodiscard]] std::string no_collective(const std::string& name);
+
 /// Why there is no such cluster or root, "" if there is.
 [[nodiscard]] std::string fault_of(const ModelCase& c);
 

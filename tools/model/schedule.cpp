@@ -301,10 +301,8 @@ std::string price(const ScheduleArguments& a, Found* f) {
 
 int schedule(const ScheduleArguments& a) {
   const Collective collective = coll::collective_named(a.collective);
-  if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
-    return refuse("schedule", (a.collective.empty() ? "which collective?" : "no collective '" + a.collective + "';") +
-                                  std::string(" `zerohop schedule --list` names them"));
-  }
+  if (collective == Collective::kCount && (!a.list || !a.collective.empty()))
+    return refuse("schedule", no_collective(a.collective));
   if (a.list) return list(a);
   if (a.ranks % a.nodes != 0)
     return refuse("schedule", fmt::format("{} ranks do not go into {} nodes alike: --ranks-on takes those of each node",

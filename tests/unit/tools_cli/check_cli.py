@@ -37,8 +37,8 @@ class Cli(Case):
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
     def test_help_fits_the_terminal(self):
-        parts = ("run", "info", "doctor", "tune", "top", "schedule", "bench", "bench raw", "bench breakdown", "model")
-        for command in ("", *parts):
+        benches = ("bench", *(f"bench {name}" for name in ("raw", "breakdown", "p2p", "coll", "algorithms", "apps")))
+        for command in ("", "run", "info", "doctor", "tune", "top", "schedule", "model", *benches):
             for line in zerohop(*command.split(), "--help").stdout.splitlines():
                 self.assertLessEqual(len(line), 80, (command, line))
 
@@ -51,6 +51,9 @@ class Cli(Case):
             (["tune", "a", "b c"], "not expected: a 'b c'"),
             (["info", "--nope"], "not expected: --nope"),
             (["--nope"], "not expected: --nope"),
+            (["schedule", "bcast", "--rankz=8"], "not expected: --rankz=8; did you mean --ranks?"),
+            (["schedule", "bcsat"], "no collective 'bcsat'; did you mean bcast? `zerohop schedule --list`"),
+            (["info", "--collective", "al reduce"], "no collective 'al reduce'; did you mean allreduce?"),
             (["bench"], "A subcommand is required"),
         )
         self.refused(cases)

@@ -18,6 +18,7 @@ TEST(Text, BreaksAtBlanksAndIndents) {
 TEST(Text, ALongWordStaysWhole) {
   EXPECT_EQ(wrapped("see /a/very/long/path now", 0, 1, 8), "see\n /a/very/long/path\n now");
   EXPECT_EQ(wrapped("/a/very/long/path", 0, 1, 8), "/a/very/long/path") << "no line before it";
+  EXPECT_EQ(wrapped("of one,two,three,four", 0, 1, 9), "of\n one,two,\n three,\n four");
 }
 
 TEST(Text, KeepsBlanksInsideALine) { EXPECT_EQ(wrapped("command   (or so)", 0, 0, 40), "command   (or so)"); }
