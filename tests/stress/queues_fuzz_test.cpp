@@ -102,26 +102,28 @@ class Fuzz {
 
   /// Whole runs of the lock; ends early when any rank has failed.
   void run(uint64_t steps) {
-    for (uint64_t i = 0; i < steps && shm_.failed.load_relaxed() == 0; ++i) {
-      while (!shm_.queues.lock.try_lock(self_)) {
-        if (shm_.failed.load_relaxed() != 0) return;
-        os::yield_cpu();
-      }
-      // Entries in the owner's private memory: only the owner may work here.
-      if (self_ == 0 || shm_.queues.private_entries == 0) {
+    for (uint64_t i = 0; i < steps;) {
+      if (!lock()) return;
+      // Entries in the owner's private memory: only the owner may work here. For the others that is no turn.
+      const bool works = self_ == 0 || shm_.queues.private_entries == 0;
+      if (works) {
         const uint64_t burst = 1 + rng_() % 8;
         // The mix changes slowly, so that queues grow long and drain again.
         phase_ = (shm_.steps / 4000) % 4;
         for (uint64_t k = 0; k < burst && wrong_.empty(); ++k) step();
         if (rng_() % 16 == 0) drop_private();
         if (wrong_.empty()) check_counts();
-        if (i % kTurnsPerWalk == 0) expect_whole();
+        if (i++ % kTurnsPerWalk == 0) expect_whole();
       }
       if (!wrong_.empty()) shm_.failed.store_relaxed(1);
       shm_.queues.lock.unlock();
-      if (rng_() % 32 == 0) os::yield_cpu();
+      if (!works || rng_() % 32 == 0) os::yield_cpu();
       ASSERT_EQ(wrong_, "") << "rank " << self_ << ", step " << shm_.steps;
     }
+    if (self_ != 0 || !lock()) return;
+    drop_private();
+    shm_.queues.lock.unlock();
+    ASSERT_EQ(wrong_, "") << "when the owner had done its turns";
   }
 
   /// Empties the queues in order, by the owner alone.
@@ -141,6 +143,14 @@ class Fuzz {
   }
 
  private:
+  /// False when a rank has failed.
+  bool lock() {
+    while (shm_.failed.load_relaxed() == 0) {
+      if (shm_.queues.lock.try_lock(self_)) return true;
+      os::yield_cpu();
+    }
+    return false;
+  }
   void expect(bool ok, const char* what) {
     if (!ok && wrong_.empty()) wrong_ = what;
   }
