@@ -367,9 +367,10 @@ def parse() -> argparse.Namespace:
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     for setting in re.findall("[^,;]*=[^,;]*", arguments.against):  # what has no sign is a file of settings
-        known = [arguments.zerohop, "run", "-o", setting, "--print", "true"]
-        if subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode != 0:
-            parser.error(f"--against {setting}: no setting of zerohop's")
+        shown = [arguments.zerohop, "info", "--variables", "-o", setting]
+        said = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
+        if wrong := re.search(r"! (.*\(command line\))", said):
+            parser.error(f"--against {setting}: {wrong[1]}")
     return arguments
 
 

@@ -445,6 +445,8 @@ int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Query_thread(&thread_provided);
   }
+  void* frame;
+  (void)backtrace(&frame, 1);  // which takes memory the first time, and the handler may interrupt malloc
   signal(SIGSEGV, on_signal);
   signal(SIGBUS, on_signal);
   signal(SIGABRT, on_signal);

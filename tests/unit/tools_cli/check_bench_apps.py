@@ -150,7 +150,7 @@ class Apps(unittest.TestCase):
             (("iss",), "no program iss"),
             (("is", "--hosts", "nowhere"), "no host nowhere (there are: fake)"),
             (("is", "--classes", "S,X"), "no class X"),
-            (("is", "--against", "heap=0;foo=1"), "--against foo=1: no setting"),
+            (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),
             (("is", "--ranks", "0"), "--ranks"),
             (("is", "--rounds", "0"), "--rounds"),
             (("matmul",), "nothing to run"),
