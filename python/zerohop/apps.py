@@ -364,6 +364,8 @@ def parse() -> argparse.Namespace:
     wrong = [s for s in arguments.classes.split(",") if s not in programs.CLASSES]
     if wrong:
         parser.error(f"no class {', '.join(wrong)}: there are S, W, A, B")
+    if arguments.json and not arguments.json.parent.is_dir():
+        parser.error(f"--json {arguments.json}: there is no folder {arguments.json.parent}")
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     for setting in re.findall("[^,;]*=[^,;]*", arguments.against):  # what has no sign is a file of settings

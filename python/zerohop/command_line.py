@@ -46,7 +46,7 @@ def results(path: Path) -> dict:
         document = json.loads(path.read_text())
         if all(isinstance(row, dict) for row in document["rows"]):
             return document
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         pass
     print(f"zerohop: {path} is no file that `zerohop bench ... --json` wrote", file=sys.stderr)
     sys.exit(2)

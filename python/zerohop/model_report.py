@@ -90,7 +90,7 @@ def measured_cases(path: Path, own_nodes: int = 0) -> list[dict]:
     """`own_nodes`: how many machines of their own the jobs were on; 0: the rows say how this one was divided."""
     try:
         document = json.loads(path.read_text())
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise Nothing(f"{path}: {e}") from e
     if not isinstance(document, dict) or document.get("schema") != MEASURED:
         raise Nothing(f"{path}: it is no result of `zerohop bench algorithms --json`")

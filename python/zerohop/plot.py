@@ -185,8 +185,9 @@ def main() -> int:
         return 2
     try:
         document = json.loads(arguments.file.read_text())
-    except ValueError:
+    except (ValueError, RecursionError):
         document = {}
+    document = document if isinstance(document, dict) else {}
     if document.get("tables"):
         figure = choice_figure(document)
     elif document.get("schema") == SCHEMA and document.get("points"):

@@ -153,6 +153,7 @@ class Apps(unittest.TestCase):
             (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),
             (("is", "--ranks", "0"), "--ranks"),
             (("is", "--rounds", "0"), "--rounds"),
+            (("is", "--json", "/not/there.json"), "no folder /not"),
             (("matmul",), "nothing to run"),
         ):
             r = self.call(*args)
