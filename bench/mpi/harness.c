@@ -50,7 +50,7 @@ void results_open(void) {
   fprintf(out, "],\n \"blocks\": %d, \"block_us\": %.0f,\n \"cases\": [", g_settings.blocks, g_settings.block_us);
 }
 
-// node::kVirtualLines of src/node/line_time.h: the engine and its benchmarks draw the same line.
+// node::kVirtualLines of src/node/node.h: the engine and its benchmarks draw the same line.
 static const double kNearLineUs = 0.1;
 static const char* placement(double us) { return us <= 0 ? "none" : us <= kNearLineUs ? "near" : "far"; }
 

@@ -12,8 +12,8 @@ namespace zh::tune {
 
 /// Empties the curves that no machine has: a time that bytes and lines do not explain, times that fall where sizes
 /// rise, a copy from mapped memory that is slower than two copies, points that scatter; all curves where the line was
-/// not one of the distance that they stand for, by `bounds`. A line that no machine has, because a side did not run, is
-/// forgotten. Returns their names, "" if all can be.
+/// not one of the distance that they stand for, by `bounds`, which only the measuring job knows. A line that no machine
+/// has, because a side did not run, is forgotten. Returns their names, "" if all can be.
 std::string drop_impossible(DistanceClass* c, const node::LineBounds& bounds = {});
 
 /// What two jobs know together: `now` beside what is kept. Curves that agree are averaged and count one job more; where
