@@ -77,7 +77,7 @@ Rendezvous::Step Rendezvous::pull_step(Request* r, TransferShm& t) {
       copiers == Direct::kCells || (copiers == Direct::kSender && t.target.reachable() && !r->direct_broken);
   // Without a look at `claim`, which would take its line from the sender.
   if (reach == copy::Reach::kNone && senders) return Step::kNothing;
-  if (t.claim.exhausted(t.source.end())) return Step::kNothing;
+  if (t.claim.left(t.source.end()) == 0) return Step::kNothing;
   if (reach == copy::Reach::kNone) {
     // Offered for single copy, but there is no way to it: ask for cells.
     if (!t.has_returned()) t.give_back(0, 0);

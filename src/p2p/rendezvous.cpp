@@ -134,11 +134,9 @@ Submitted Rendezvous::offer(Request* r) {
   return Submitted::kYes;
 }
 
-// A blocking send goes on when it waits.
 void Rendezvous::begin(Request* r) {
   const TransferShm& t = transfer_of(r);
-  const uint64_t most = pullable(t) ? channels_.config().copied_at_start : kUnbounded;
-  advance_send(r, t.offered() == Direct::kWaiter ? 0 : t.offered() == Direct::kLater ? kUnbounded : most);
+  advance_send(r, t.offered() == Direct::kWaiter || (t.offered() != Direct::kLater && pullable(t)));
 }
 
 void Rendezvous::join(Request* r, const MessageShm& m) {
@@ -165,12 +163,15 @@ void Rendezvous::join(Request* r, const MessageShm& m) {
   }
   recvs_.push_back(r);
   in_vain_ = false;  // for this one nobody has waited yet
-  // Else not before a call that waits; but of a dead sender what it has left is taken now.
-  if (t->offered() != Direct::kWaiter || channels_[m.sender].dead) advance_receive(r);
-  if (r->stage == Stage::kTransfer && channels_[m.sender].dead) {
-    recvs_.remove(r);
-    requests_.fail(r, Code::kPeerDead);
-  }
+  // What the sender may copy as well comes with a turn, once more of what is there is matched: each end then copies
+  // others. Of a dead one what it has left is taken now.
+  const Direct copiers = t->copiers();
+  const bool dead = channels_[m.sender].dead;
+  if (!dead && (copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter)) return;
+  advance_receive(r);
+  if (!dead || r->stage != Stage::kTransfer) return;
+  recvs_.remove(r);
+  requests_.fail(r, Code::kPeerDead);
 }
 
 void Rendezvous::finish_send(Request* r) {

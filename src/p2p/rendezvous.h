@@ -15,8 +15,6 @@
 
 namespace zh::p2p {
 
-constexpr uint64_t kUnbounded = ~uint64_t{0};
-
 /// How putting a send into the ring ended.
 enum class Submitted : uint8_t {
   kYes,
@@ -53,8 +51,8 @@ class Rendezvous {
 
   /// Offers a queued send to its receiver.
   [[nodiscard]] Submitted offer(Request* send);
-  /// The first turn of a send that was just offered: a nonblocking one must not take the time of a whole long message
-  /// that its receiver can copy as well.
+  /// The first turn of a send that was just offered: a nonblocking one must not take the time of a long message that
+  /// its receiver can copy as well, and of several each end then copies others.
   void begin(Request* send);
   /// Joins a receive to the transfer that it has matched.
   void join(Request* receive, const MessageShm& message);
@@ -73,8 +71,8 @@ class Rendezvous {
 
   // send_transfer.cpp, receive_transfer.cpp
 
-  /// Moves on what this end can, and copies at most `copy_most` bytes. True if anything moved.
-  bool advance_send(Request* send, uint64_t copy_most = kUnbounded);
+  /// Moves on what this end can, and if it `begins` fills some cells at most. True if anything moved.
+  bool advance_send(Request* send, bool begins = false);
   bool advance_receive(Request* receive);
   bool advance_receives();
   bool advance_sends();
@@ -90,7 +88,8 @@ class Rendezvous {
   }
 
  private:
-  static constexpr size_t kSendsLookedAt = 64;  ///< transfers that every turn looks at; later ones are parked
+  static constexpr size_t kSendsLookedAt = 64;          ///< transfers that every turn looks at; later ones are parked
+  static constexpr uint64_t kCellsAtStart = 128 << 10;  ///< bytes of one whose rest the receiver can fetch
   /// Why a message that was offered for single copy goes through cells all the same.
   enum class Detour : uint8_t {
     kNone,
@@ -104,7 +103,7 @@ class Rendezvous {
     Channel& peer;
     bool matched;
     Detour detour;
-    uint64_t copy_most;
+    bool begins;
   };
   enum class Step : uint8_t { kMoved, kAgain, kNothing };
 
@@ -128,6 +127,8 @@ class Rendezvous {
   [[nodiscard]] Offset take_transfer();
   void sweep();
   [[nodiscard]] Direct direct_for(const Request* send, const TransferShm& t);
+  /// What an end claims at once.
+  [[nodiscard]] uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) const;
   [[nodiscard]] bool pullable(const TransferShm& t) const;
   void note_unpullable(Request* send, const TransferShm& t);
   void finish_send(Request* send);
@@ -165,14 +166,14 @@ class Rendezvous {
   bool in_vain_ = false;       ///< see note_wait()
 };
 
-/// What an end claims at once.
-[[nodiscard]] inline uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
+// With others under way the other end can copy those, and a call of the kernel costs less for more bytes.
+inline uint64_t Rendezvous::chunk_of(const TransferShm& t, const tune::PairChoice& choice) const {
   const uint64_t total = t.source.end() - t.source.from();
   if (t.whole()) return total;
   if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   if (t.source.mapped()) return tune::mapped_chunk(total, choice);
-  const uint64_t eighth = round_up(total / 8, 4096);
-  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
+  const bool others = sends_.size + recvs_.size > 1;
+  return others ? choice.chunk_alone : tune::kernel_chunk(t.claim.left(t.source.end()), choice);
 }
 
 // Whether the receiver can fetch what can be fetched by itself. What is mapped may be taken back by a fork, and the

@@ -120,10 +120,10 @@ Rendezvous::Detour Rendezvous::detour_of(Request* r, TransferShm& t, bool matche
   return lags ? Detour::kLag : Detour::kNone;
 }
 
-bool Rendezvous::advance_send(Request* r, uint64_t copy_most) {
+bool Rendezvous::advance_send(Request* r, bool begins) {
   TransferShm& t = transfer_of(r);
   const bool matched = t.load_state() != TransferState::kOffered;  // T0 -> T1
-  SendTurn turn{r, t, channels_[r->peer], matched, detour_of(r, t, matched), copy_most};
+  SendTurn turn{r, t, channels_[r->peer], matched, detour_of(r, t, matched), begins};
   bool moved = false;
   for (Step step = send_step(turn); step != Step::kNothing; step = send_step(turn)) {
     if (step == Step::kAgain) continue;
@@ -144,20 +144,19 @@ Rendezvous::Step Rendezvous::send_step(SendTurn& turn) {
   Request* const r = turn.request;
   TransferShm& t = turn.t;
   if (r->carry_bytes() != 0) return put_carry(r, t, turn.matched) ? Step::kMoved : Step::kNothing;
-  if (t.claim.exhausted(t.source.end())) return Step::kNothing;
+  if (t.claim.left(t.source.end()) == 0) return Step::kNothing;
   const copy::Reach reach = turn.matched ? can_push(r, t) : copy::Reach::kNone;
   return reach != copy::Reach::kNone ? push_step(turn, reach) : cell_step(turn);
 }
 
 Rendezvous::Step Rendezvous::push_step(SendTurn& turn, copy::Reach reach) {
   TransferShm& t = turn.t;
-  if (turn.copy_most == 0) return Step::kNothing;
+  if (turn.begins) return Step::kNothing;
   const shm::Access access = memory_.announce(t.receiver, t.target, reach);
   if (!access.granted()) return Step::kAgain;
   uint64_t from = 0;
-  const uint64_t n = t.claim.claim(std::min(turn.copy_most, chunk_of(t, turn.peer.choice)), t.source.end(), &from);
+  const uint64_t n = t.claim.claim(chunk_of(t, turn.peer.choice), t.source.end(), &from);
   if (n == 0) return Step::kNothing;
-  turn.copy_most -= n;
   ZH_CRASH_POINT("push: claimed");
   push(turn.request, t, from, n, reach);
   return Step::kMoved;
@@ -170,8 +169,8 @@ Rendezvous::Step Rendezvous::cell_step(SendTurn& turn) {
   // Also what this end alone should copy and cannot.
   const bool cells = copiers == Direct::kCells || (copiers == Direct::kSender && turn.matched && t.target.reachable());
   if (!cells && turn.detour == Detour::kNone && !r->direct_broken) return Step::kNothing;
-  if (turn.copy_most == 0) return Step::kNothing;
-  const uint64_t want = std::min({uint64_t{turn.peer.choice.chunk_cells}, r->message_bytes, turn.copy_most});
+  if (turn.begins && r->finished >= kCellsAtStart) return Step::kNothing;
+  const uint64_t want = std::min<uint64_t>(turn.peer.choice.chunk_cells, r->message_bytes);
   shm::BlockShm block;
   if (!room_for_cell(turn.peer, t, want, turn.matched, &block)) return Step::kNothing;
   uint64_t from = 0;
@@ -180,7 +179,6 @@ Rendezvous::Step Rendezvous::cell_step(SendTurn& turn) {
     channels_.undo_block();
     return Step::kNothing;
   }
-  turn.copy_most -= n;
   ZH_CRASH_POINT("cell: claimed");
   put_cell(r, t, {{from, n}, {}}, block);
   if (turn.detour == Detour::kLag) ++channels_.counters().skew_detours;

@@ -58,7 +58,11 @@ class ClaimShm {
     *from = next_.fetch_add_relaxed(chunk);
     return *from >= end ? 0 : (end - *from < chunk ? end - *from : chunk);
   }
-  [[nodiscard]] bool exhausted(uint64_t end) const { return next_.load_relaxed() >= end; }
+  /// Bytes before `end` that nobody has claimed.
+  [[nodiscard]] uint64_t left(uint64_t end) const {
+    const uint64_t next = next_.load_relaxed();
+    return next < end ? end - next : 0;
+  }
   /// Bytes of [first, end) that belong to a claimer.
   [[nodiscard]] uint64_t claimed(uint64_t first, uint64_t end) const;
   [[nodiscard]] const char* broken_invariant(uint64_t first) const;

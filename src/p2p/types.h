@@ -53,7 +53,6 @@ struct EndpointConfig {
   uint32_t polled_senders = 8;                 ///< of a receiver; those that connect later ring its bell
   Ablations ablations;                         ///< the settings copier, queue_lock and keep_copies
   bool timeline = false;                       ///< tell of messages and calls (timeline.h)
-  uint64_t copied_at_start = 128 << 10;  ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
 struct SendArgs {

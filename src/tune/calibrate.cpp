@@ -61,11 +61,10 @@ void plan(const CalibrationGroup& group, CalibrationShm* shm, Wanted&& wanted) {
   }
 }
 
-/// As the protocols do it: an eager block in small steps, a larger message in cells.
+/// As the protocols do it: an eager block in small steps, a larger message in cells; 0: see Shot.
 uint32_t chunk_for(Way way, uint64_t bytes) {
   if (way == Way::kCells) return bytes <= kUsualChoice.eager_max ? kUsualChoice.chunk_piped : kUsualChoice.chunk_cells;
-  if (way == Way::kMappedBoth) return static_cast<uint32_t>(mapped_chunk(bytes, kUsualChoice));
-  return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsualChoice.chunk_both));
+  return way == Way::kMappedBoth ? static_cast<uint32_t>(mapped_chunk(bytes, kUsualChoice)) : 0;
 }
 
 /// What this job has measured beside what earlier ones did at the same distances.

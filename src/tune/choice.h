@@ -2,10 +2,12 @@
 // src/tune fills it from the calibrated curves, src/p2p obeys it and never measures.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include "base/options.h"
+#include "base/shm_types.h"
 #include "copy/kernels.h"
 #include "copy/mapped_memory.h"
 
@@ -38,8 +40,8 @@ struct PairChoice {
   uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
   uint32_t chunk_piped_most = 16 << 10;  ///< ... and of this between them
   uint32_t chunk_cells = 32 << 10;       ///< bytes per pipelined cell
-  uint32_t chunk_both = 64 << 10;        ///< most bytes claimed at a time in a cooperative copy (<= 64 KiB)
-  uint32_t chunk_alone = 256 << 10;      ///< ... in a copy that one end makes alone
+  uint32_t chunk_both = 64 << 10;        ///< most bytes claimed at a time when both ends copy mapped memory (<= 64 KiB)
+  uint32_t chunk_alone = 256 << 10;      ///< ... by the kernel, or in a copy that one end makes alone
   uint32_t nontemporal_min = 1 << 30;    ///< sender writes cells with non-temporal stores from this message size on
   /// ... and the receiver its buffer: what no cache would keep until the program reads it.
   uint32_t receive_nontemporal_min = 4 << 20;
@@ -53,6 +55,12 @@ struct PairChoice {
   const uint64_t third = (bytes / 3 + 1023) / 1024 * 1024;
   const uint64_t least = 4 << 10;
   return third < least ? least : third < choice.chunk_both ? third : choice.chunk_both;
+}
+
+/// Bytes claimed at a time when both ends copy a message by the kernel of which `left` are not claimed: thirds of that,
+/// since every claim is a call, and both ends are to finish at once.
+[[nodiscard]] constexpr uint64_t kernel_chunk(uint64_t left, const PairChoice& choice) {
+  return std::min<uint64_t>(std::max<uint64_t>(round_up(left / 3, 4096), 16 << 10), choice.chunk_alone);
 }
 
 /// A pair is *far* when its ranks share no cache but a socket's last one: each then works behind a cache of its own.

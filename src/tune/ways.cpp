@@ -177,21 +177,21 @@ struct MeasuringPair::State {
 
   /// Both ends claim chunks until none is left, then wait for the other's last one.
   void cooperate(DirectionShm& d, bool sending, const Shot& shot) {
-    const uint64_t chunks = (shot.bytes + shot.chunk_bytes - 1) / shot.chunk_bytes;
     const int from = sending ? side : 1 - side;
     for (;;) {
-      const uint64_t c = d.claim.value.fetch_add_relaxed(1);
-      if (c >= chunks) break;
-      const uint64_t o = c * shot.chunk_bytes;
-      const uint64_t n = std::min<uint64_t>(shot.bytes - o, shot.chunk_bytes);
+      const uint64_t left = shot.bytes - std::min(shot.bytes, d.claim.value.load_relaxed());
+      const uint64_t chunk = shot.chunk_bytes != 0 ? shot.chunk_bytes : kernel_chunk(left, {});
+      const uint64_t o = d.claim.value.fetch_add_relaxed(chunk);
+      if (o >= shot.bytes) break;
+      const uint64_t n = std::min(shot.bytes - o, chunk);
       if (shot.way == Way::kCmaBoth) {
         if (!move_cma(d, sending, o, n)) failed = true;
       } else {
         copy::copy_bytes(mapped_target[1 - from] + o, mapped_source[from] + o, n, copy::Store::kTemporal);
       }
-      d.finished.value.fetch_add_acq_rel(1);  // TF0 -> TF1: the chunk's bytes before the count
+      d.finished.value.fetch_add_acq_rel(n);  // TF0 -> TF1: the chunk's bytes before the count
     }
-    wait([&] { return d.finished.value.load_acquire() >= chunks; });  // TF1 <- TF0
+    wait([&] { return d.finished.value.load_acquire() >= shot.bytes; });  // TF1 <- TF0
   }
 
   void send(const Shot& shot) {

@@ -36,7 +36,7 @@ struct Shot {
   bool write_ahead = false;                             ///< kCells: who waits asks for the lines of its buffer
   bool once = false;  ///< private buffers of a pool, one after the other, which the receiver reads behind the clock
   uint32_t ring_bytes = 512 << 10;  ///< kCells
-  uint32_t chunk_bytes = 16 << 10;  ///< kCells: cell; k*Both: bytes claimed at a time
+  uint32_t chunk_bytes = 16 << 10;  ///< kCells: cell; k*Both: bytes claimed at a time, 0: as kernel_chunk() has it
   uint32_t trips = 50;              ///< measured trips in each direction
 };
 

@@ -394,7 +394,6 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     p2p::EndpointConfig config;
     config.skew = setup.lagging ? 1 : 0;
     config.ablations.copier = setup.copier;
-    config.copied_at_start = setup.copied_at_start;
     check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
   }
 }

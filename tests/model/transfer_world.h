@@ -38,10 +38,9 @@ struct TransferSetup {
   bool target_mapped = false;
   uint64_t source_edges[2] = {};  ///< units in front of and behind what can be mapped, at most one each
   uint64_t target_edges[2] = {};
-  bool lagging = false;                     ///< the receiver lags by the time that the message has been offered
-  uint64_t copied_at_start = ~uint64_t{0};  ///< what starting a send copies itself
-  int failing_map = -1;                     ///< the window of that number cannot be mapped
-  int forking = -1;                         ///< this rank's process forks meanwhile, in another thread
+  bool lagging = false;  ///< the receiver lags by the time that the message has been offered
+  int failing_map = -1;  ///< the window of that number cannot be mapped
+  int forking = -1;      ///< this rank's process forks meanwhile, in another thread
 };
 
 class TransferScenario final : public Scenario {
