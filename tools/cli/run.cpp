@@ -267,11 +267,6 @@ int run(RunArguments& arguments, const std::vector<std::string>& command) {
   if (!arguments.report.empty() && why_not.empty()) {
     start_reporter(arguments.report, options.get_text(Opt::kStats), arguments.trace);
   }
-  // Where no new one comes, none is seen; rank 0 writes it at the end.
-  std::error_code ignored;
-  const bool is_file =
-      std::filesystem::symlink_status(arguments.trace, ignored).type() == std::filesystem::file_type::regular;
-  if (launched_rank() == 0 && why_not.empty() && is_file) std::filesystem::remove(arguments.trace, ignored);
   const int error = os::execute(path, command);
   run_says(path + ": " +
            (error == ENOENT ? "what it names as its interpreter or loader is not there" : std::strerror(error)));
