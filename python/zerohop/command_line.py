@@ -64,6 +64,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, about: str | None, epilog: str = "") -> None:
         super().__init__(prog=prog, description=about, epilog=epilog, formatter_class=Fitted)
 
+    def parse_args(self, args: list[str] | None = None) -> argparse.Namespace:
+        """An empty value, such as of a variable that is not set, would do nothing, or something else."""
+        if any(re.fullmatch(r"(--[\w-]+=)?", word) for word in (sys.argv[1:] if args is None else args)):
+            self.error("an empty word names nothing: give a value, or leave the option out")
+        return super().parse_args(args)
+
     def print_help(self, file=None) -> None:
         # argparse overlooks that it cannot write.
         print(self.format_help(), end="", file=file or sys.stdout, flush=True)

@@ -92,7 +92,6 @@ std::string wrong_command(const std::string& command) {
 
 std::string wrong_output(const std::string& path) {
   std::error_code ignored;
-  if (path.empty()) return "names no file";
   if (fs::is_directory(path, ignored)) return path + " is a folder (give the name of a file)";
   const fs::path parent = fs::absolute(path, ignored).parent_path();
   if (!fs::is_directory(parent, ignored)) return "no folder " + parent.string() + " (make it, or give another file)";

@@ -196,8 +196,6 @@ bool nothing_is_lost(const RunArguments& arguments, const Options& options, cons
   return false;
 }
 
-std::string no_name(const std::string& text) { return text.empty() ? "names no file" : ""; }
-
 /// When a file was written, in ns; 0 if there is none.
 int64_t written_ns(const std::string& path) {
   struct stat info {};
@@ -303,13 +301,11 @@ void add_run_command(CLI::App& app) {
           "--report", arguments->report,
           "Make a page of what limited the job, some seconds after it has ended (zerohop report); the statistics lie "
           "beside it")
-      ->check(&no_name)
       ->type_name("FILE.html");
   command
       ->add_option("--trace", arguments->trace,
                    "Write the latest 65,535 calls and messages of each rank with their times: a timeline for "
                    "ui.perfetto.dev, and in the page of --report; the statistics lie beside it")
-      ->check(&no_name)
       ->type_name("FILE.json");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();

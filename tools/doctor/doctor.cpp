@@ -135,7 +135,6 @@ void add_doctor_command(CLI::App& app) {
       "--stats", arguments->stats,
       "Look at a run instead of the machine: the file that ZEROHOP_STATS wrote. Tells the share of bytes that went "
       "through mapped memory, and why not more, what collectives were called, and how the job ended");
-  stats->check([](const std::string& path) { return path.empty() ? "names no file" : ""; });
   command
       ->add_option("program", arguments->program,
                    "Program to look into, as `zerohop run` finds it; its arguments "

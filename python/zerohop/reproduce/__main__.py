@@ -114,6 +114,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     arguments = parser().parse_args()
     figures = chosen(arguments.figures, everything=arguments.all or (arguments.list and not arguments.figures))
+    if arguments.list and (arguments.json or arguments.html or arguments.svg):
+        return refuse("--list writes no file: leave --json, --html and --svg out")
     if arguments.list:
         print(show.list_text(figures), end="")
         return 0
@@ -124,6 +126,8 @@ def main() -> int:
     where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + shlex.split(arguments.bench)
     lab = Lab(arguments.zerohop, arguments.quick, arguments.under, tuple(where), arguments.profile)
     try:
+        if arguments.profile:
+            lab.run("tune", "--profile", arguments.profile)
         kept = store.Store(arguments.folder, lab)
         for path in filter(None, (arguments.json, arguments.html)):
             path.open("a").close()
@@ -131,6 +135,8 @@ def main() -> int:
         return refuse(f"another run uses {arguments.folder}: wait for it, or name another --folder")
     except OSError as why:
         return refuse(f"nothing could be kept: {why}")
+    except Broken as why:
+        return refuse(str(why))
     results, failed = make(lab, figures, kept, fresh=arguments.fresh)
     write(arguments, lab, figures, results)
     if arguments.all:

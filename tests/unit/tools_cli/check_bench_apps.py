@@ -148,6 +148,8 @@ class Apps(unittest.TestCase):
     def test_refuses(self):
         for args, said in (
             (("iss",), "no program iss"),
+            (("",), "an empty word names nothing"),
+            (("is", "--against="), "an empty word names nothing"),
             (("is", "--hosts", "nowhere"), "no host nowhere (there are: fake)"),
             (("is", "--classes", "S,X"), "no class X"),
             (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),

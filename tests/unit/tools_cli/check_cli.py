@@ -54,6 +54,7 @@ class Cli(Case):
             (["schedule", "bcast", "--rankz=8"], "not expected: --rankz=8; did you mean --ranks?"),
             (["schedule", "bcsat"], "no collective 'bcsat'; did you mean bcast? `zerohop schedule --list`"),
             (["info", "--collective", "al reduce"], "no collective 'al reduce'; did you mean allreduce?"),
+            (["info", "--collective", ""], "--collective: names nothing: give a value"),
             (["bench"], "A subcommand is required"),
         )
         self.refused(cases)

@@ -181,7 +181,7 @@ class Doctor(Case):
         self.assertNotIn("glossary", zerohop("doctor").stdout)
         stats.write_text("{}")
         self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
-        self.refused([(["--stats", ""], "names no file")], "doctor")
+        self.refused([(["--stats", ""], "names nothing")], "doctor")
         for path, said in (("/no/such/file", "No such file"), (self.folder.name, "Is a directory")):
             r = zerohop("doctor", "--stats", path)
             self.assertEqual(r.returncode, 2)

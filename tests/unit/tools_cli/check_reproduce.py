@@ -508,7 +508,10 @@ class Commands(unittest.TestCase):
         os.close(kept.held)
 
     def test_wrong_words_are_refused(self):
-        for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
+        for words, said in (
+            (("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such"),
+            (("--list", "--json", "x.json"), "--list writes no file"), (("ml-1", "--profile", "nope"), "no profile nope"),
+        ):  # fmt: skip
             r = self.reproduce(*words)
             self.assertEqual((r.returncode, r.stdout), (2, ""), words)
             self.assertIn(said, r.stderr)

@@ -70,6 +70,8 @@ class Tune(Case):
             (["--json", "x.json", "--machines", "3"], "one for each rank"),
             (["--json", "x.json", "--machines", "2", "--pretend-nodes"], "excludes"),
             (["--json", "x.json", "--between", "no-such-launcher -n"], "no program that can be run"),
+            (["--model", "", "--save"], "--model: names nothing"),
+            *(([name, "ompi"], f"{name} requires --json") for name in ("--under", "--abi")),
         )
         self.refused(cases, "tune")
 
