@@ -30,7 +30,7 @@ from collections import Counter
 from pathlib import Path
 
 from zerohop import apps_programs as programs
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, must_be_writable
 from zerohop.interval import Interval, median_interval
 from zerohop.progress import Progress
 
@@ -364,8 +364,6 @@ def parse() -> argparse.Namespace:
     wrong = [s for s in arguments.classes.split(",") if s not in programs.CLASSES]
     if wrong:
         parser.error(f"no class {', '.join(wrong)}: there are S, W, A, B")
-    if arguments.json and not arguments.json.parent.is_dir():
-        parser.error(f"--json {arguments.json}: there is no folder {arguments.json.parent}")
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     for setting in re.findall("[^,;]*=[^,;]*", arguments.against):  # what has no sign is a file of settings
@@ -400,6 +398,7 @@ def measure(arguments: argparse.Namespace) -> int:
     cells = cells_of(arguments, apps, hosts, place)
     if not cells:
         raise Refused("nothing to run")
+    must_be_writable((arguments.json,))
     try:
         run(cells, arguments.rounds, place, arguments.timeout)
     except KeyboardInterrupt:

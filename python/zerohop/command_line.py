@@ -6,6 +6,8 @@ import argparse
 import json
 import re
 import sys
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from zerohop.report.text import columns, wrapped
@@ -50,6 +52,16 @@ def results(path: Path) -> dict:
         pass
     print(f"zerohop: {path} is no file that `zerohop bench ... --json` wrote", file=sys.stderr)
     sys.exit(2)
+
+
+def must_be_writable(files: Iterable[Path | None], folders: Iterable[Path | None] = ()) -> None:
+    """OSError where results cannot lie: better told now than after hours."""
+    for file in filter(None, files):
+        if not file.is_fifo():  # its reader would see the end
+            file.open("a").close()
+    for folder in filter(None, folders):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 class Fitted(argparse.HelpFormatter):

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, must_be_writable
 from zerohop.progress import Progress
 from zerohop.reproduce import page, plots, show, store
 from zerohop.reproduce.describe import Figure
@@ -102,7 +102,6 @@ def write(arguments: argparse.Namespace, lab: Lab, figures: list[Figure], result
     if arguments.html:
         arguments.html.write_text(page.page(figures, results, about(lab, results)))
     if arguments.svg:
-        arguments.svg.mkdir(parents=True, exist_ok=True)
         for name, result in results.items():
             if svg := plots.svg_of(result):
                 (arguments.svg / f"{name}.svg").write_text(svg)
@@ -128,9 +127,8 @@ def main() -> int:
     try:
         if arguments.profile:
             lab.run("tune", "--profile", arguments.profile)
+        must_be_writable((arguments.json, arguments.html), (arguments.svg,))
         kept = store.Store(arguments.folder, lab)
-        for path in filter(None, (arguments.json, arguments.html)):
-            path.open("a").close()
     except BlockingIOError:
         return refuse(f"another run uses {arguments.folder}: wait for it, or name another --folder")
     except OSError as why:

@@ -155,7 +155,8 @@ class Apps(unittest.TestCase):
             (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),
             (("is", "--ranks", "0"), "--ranks"),
             (("is", "--rounds", "0"), "--rounds"),
-            (("is", "--json", "/not/there.json"), "no folder /not"),
+            (("is", "--json", "/not/there.json"), "No such file or directory: '/not/there.json'"),
+            (("is", "--json", str(self.folder)), "Is a directory"),
             (("matmul",), "nothing to run"),
         ):
             r = self.call(*args)

@@ -304,6 +304,9 @@ class Shown(InFolder):
         self.assertIn("the page is s.html" if HAS_PAGES else "pip install plotly jinja2", r.stderr)
         r = self.run_it("report", name, "-o", "/dev/null/x.html")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+        r = self.run_it("report", name, "--svg", name)
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn(f"{name}: File exists. Name another folder with --svg", r.stderr)
 
     def test_a_program_without_mpi_is_told_so(self):
         r = self.run_it("report", "--after", "999999999", "none.json")

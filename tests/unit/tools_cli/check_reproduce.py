@@ -494,7 +494,8 @@ class Commands(unittest.TestCase):
     def test_a_folder_that_cannot_be_is_told_first(self):
         kept = store.Store(self.folder / "kept", self.lab)
         self.addCleanup(os.close, kept.held)
-        for r in (self.reproduce("limic-10"), self.mpi.run("reproduce", "limic-10", "--folder", "/dev/null/x")):
+        elsewhere = (self.mpi.run("reproduce", "limic-10", option, "/dev/null/x") for option in ("--folder", "--svg"))
+        for r in (self.reproduce("limic-10"), *elsewhere):
             self.assertEqual((r.returncode, self.mpi.launches()), (2, []), r.stderr)
             self.assertRegex(r.stderr, "another run uses|nothing could be kept: .*/dev/null/x")
 
