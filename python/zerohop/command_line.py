@@ -12,6 +12,8 @@ from pathlib import Path
 
 from zerohop.report.text import columns, wrapped
 
+# Of a text of JSON: two backslashes, the one before a control character, or one that is not escaped.
+OBEYED = re.compile(r"\\\\|\\(?=u00(?:[01]|7[fF]|[89])|[bfnrt])|[\x7f-\x9f]")
 LEAST_ROOM = 20  # columns of an explanation; where there are fewer beside it, it goes below
 
 
@@ -42,14 +44,32 @@ def fitted(text: str, width: int) -> str:
     )  # fmt: skip
 
 
+def loads(text: str) -> object:
+    """JSON of others, whose names come to a terminal: what that would obey is spelled out. ValueError if it is none."""
+    try:
+        return json.loads(OBEYED.sub(lambda m: "\\\\" if m[0][0] == "\\" else f"\\\\u{ord(m[0]):04x}", text))
+    except RecursionError as why:
+        raise ValueError("too deep") from why
+
+
+def read_object(path: Path) -> dict:
+    """A user's file, {} if it is no JSON object; ends the program where it cannot be read."""
+    try:
+        document = loads(path.read_text(encoding="utf-8", errors="replace"))
+    except ValueError:
+        document = {}
+    except OSError as why:
+        print(f"zerohop: {path}: {why.strerror}", file=sys.stderr)
+        sys.exit(2)
+    return document if isinstance(document, dict) else {}
+
+
 def results(path: Path) -> dict:
     """What `zerohop bench --json` wrote; ends the program where it is none."""
-    try:
-        document = json.loads(path.read_text())
-        if all(isinstance(row, dict) for row in document["rows"]):
-            return document
-    except (ValueError, TypeError, KeyError, RecursionError):
-        pass
+    document = read_object(path)
+    rows = document.get("rows")
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return document
     print(f"zerohop: {path} is no file that `zerohop bench ... --json` wrote", file=sys.stderr)
     sys.exit(2)
 

@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, read_object
 from zerohop.progress import Progress
 
 SCHEMA = "zerohop-model-report/1"
@@ -88,11 +88,8 @@ class Zerohop:
 
 def measured_cases(path: Path, own_nodes: int = 0) -> list[dict]:
     """`own_nodes`: how many machines of their own the jobs were on; 0: the rows say how this one was divided."""
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as e:
-        raise Nothing(f"{path}: {e}") from e
-    if not isinstance(document, dict) or document.get("schema") != MEASURED:
+    document = read_object(path)
+    if document.get("schema") != MEASURED:
         raise Nothing(f"{path}: it is no result of `zerohop bench algorithms --json`")
     cases = []
     for row in document["rows"]:

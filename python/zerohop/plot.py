@@ -19,13 +19,12 @@ holds nothing of it.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, read_object
 from zerohop.model_report import SCHEMA, size
 from zerohop.reproduce import plots
 
@@ -183,11 +182,7 @@ def main() -> int:
     if plt is None:
         print(plots.WANTED, file=sys.stderr)
         return 2
-    try:
-        document = json.loads(arguments.file.read_text())
-    except (ValueError, RecursionError):
-        document = {}
-    document = document if isinstance(document, dict) else {}
+    document = read_object(arguments.file)
     if document.get("tables"):
         figure = choice_figure(document)
     elif document.get("schema") == SCHEMA and document.get("points"):

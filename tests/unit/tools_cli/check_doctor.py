@@ -179,6 +179,9 @@ class Doctor(Case):
         self.assertIn("\n\nThe ways of bytes (inline, cells, team ...) are in docs/glossary.md.\n", r.stdout)
         self.assertIn("75.0 % of the 4.0 MiB", r.stdout)
         self.assertNotIn("glossary", zerohop("doctor").stdout)
+        way["\x1b[2J\x9b"] = way.pop("cma") + way["cells"]
+        stats.write_text(json.dumps({"schema": 1, "ranks": [{"sent": {"by_path": way}}]}, ensure_ascii=False))
+        self.assertIn(r"\u001b[2J\u009b", zerohop("doctor", "--stats", str(stats)).stdout)
         stats.write_text("{}")
         self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
         self.refused([(["--stats", ""], "names nothing")], "doctor")

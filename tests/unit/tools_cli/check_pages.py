@@ -60,7 +60,7 @@ class Pages(Case):
             rows.write_text('{"rows": []}')
             self.assertIn("0 met", zerohop("python", "limits", str(rows)).stdout)
             r = zerohop("python", "csv", "/no/such.json")
-            self.assertEqual((r.returncode, r.stderr), (1, "zerohop: /no/such.json: No such file or directory\n"))
+            self.assertEqual((r.returncode, r.stderr), (2, "zerohop: /no/such.json: No such file or directory\n"))
         self.assertIn("--minutes", zerohop("python", "by_placement", "--help").stdout)
         self.assertIn("zerohop python csv", zerohop("python", "--help").stdout)
         self.refused([([], "there are: by_placement csv"), (["plt"], "no program plt; did you mean plot?")], "python")

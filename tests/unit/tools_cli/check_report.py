@@ -274,6 +274,15 @@ class Shown(InFolder):
         made = json.loads(self.run_it("report", name, "--json").stdout)
         self.assertIn(made["lines"][0]["text"].split(".")[0], r.stdout.replace("\n    ", " "))
 
+    def test_no_name_steers_the_terminal(self):
+        job = {"command": ["./\x1b[31mapp", "\x7f", "C:\\new"], "host_version": "\x9b1m"}
+        name = self.write("s.json", fake_statistics.document(**job))
+        Path(name).write_text(json.dumps(json.loads(Path(name).read_text()), ensure_ascii=False))
+        for words in (["report", name, "--text"], ["compare", name, name]):
+            said = self.run_it(*words, COLUMNS="200").stdout
+            self.assertEqual([c for c in said if not c.isprintable() and c != "\n"], [])
+            self.assertIn(r"\u001b[31mapp \u007f C:\new: ", said)
+
     def test_numbers_are_told_in_units(self):
         times = ((0, "0 s"), (37.14, "37.1 s"), (2e-6, "2.00 µs"), (0.9999, "1.00 s"), (2345, "2,345 s"), (None, "-"))
         others = ((1 << 64, "bytes", "16.0 EiB"), (1e-9, "share", "<0.1 %"), ((3, "three"), "count", "three"))
