@@ -30,7 +30,7 @@ from collections import Counter
 from pathlib import Path
 
 from zerohop import apps_programs as programs
-from zerohop.command_line import Parser, must_be_writable
+from zerohop.command_line import Parser, amount, must_be_writable
 from zerohop.interval import Interval, median_interval
 from zerohop.progress import Progress
 
@@ -351,7 +351,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results as JSON")
     parser.add_argument("--list", action="store_true", help="print the programs and what they lack here; start nothing")
     parser.add_argument(
-        "--timeout", type=float, default=600, help="seconds after which a launch is ended (default 600)"
+        "--timeout", type=amount, default=600, help="seconds after which a launch is ended (default 600)"
     )
     parser.add_argument("--hosts-py", type=Path, help="the project's dev/hosts.py (default: found above the command)")
     parser.add_argument(

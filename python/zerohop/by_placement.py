@@ -18,7 +18,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from zerohop.command_line import Parser, must_be_writable
+from zerohop.command_line import Parser, amount, must_be_writable
 
 ENOUGH = 10
 
@@ -73,7 +73,7 @@ def pair_by_time(launches: list[dict]) -> None:
 def main() -> int:
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = Parser("zerohop python by_placement", __doc__)
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=amount, default=10)
     parser.add_argument("--zerohop", default="zerohop", help="the command (default: in PATH)")
     parser.add_argument("--json", type=Path, help="write the judged rows to this file")
     parser.add_argument("--launches", type=Path, help="keep the launches in this file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import tempfile
@@ -72,6 +73,13 @@ def results(path: Path) -> dict:
         return document
     print(f"zerohop: {path} is no file that `zerohop bench ... --json` wrote", file=sys.stderr)
     sys.exit(2)
+
+
+def amount(text: str) -> float:
+    """Of a time, as an argument has it: nan, inf and what is negative are none."""
+    if not 0 <= float(text) < math.inf:
+        raise ValueError(text)
+    return float(text)
 
 
 def must_be_writable(files: Iterable[Path | None], folders: Iterable[Path | None] = ()) -> None:

@@ -81,6 +81,15 @@ std::string wrong_sizes(const SizeRange& range, const std::string& list) {
   return "";
 }
 
+std::function<std::string(const std::string&)> number_in(double least, double most) {
+  return [=](const std::string& text) {
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    const bool fits = *end == '\0' && number >= least && number <= most;
+    return fits ? "" : fmt::format("no number from {:.9g} to {:.9g}: {}", least, most, text);
+  };
+}
+
 std::string wrong_command(const std::string& command) {
   std::istringstream in(command);
   std::string program;

@@ -155,6 +155,7 @@ class Apps(unittest.TestCase):
             (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),
             (("is", "--ranks", "0"), "--ranks"),
             (("is", "--rounds", "0"), "--rounds"),
+            *((("is", "--timeout", x), f"--timeout: invalid amount value: '{x}'") for x in ("nan", "inf", "-1")),
             (("is", "--json", "/not/there.json"), "No such file or directory: '/not/there.json'"),
             (("is", "--json", str(self.folder)), "Is a directory"),
             (("matmul",), "nothing to run"),

@@ -109,7 +109,8 @@ class Cli(Case):
             self.assertIn(word, r.stderr)
         r = zerohop("top", "--json", "--pid", str(os.getpid()))
         self.assertEqual((r.returncode, json.loads(r.stdout)["jobs"]), (1, []))
-        self.refused([(["--pid", "0"], "--pid"), (["--interval", "0.1"], "--interval"), (["--job"], "--job")], "top")
+        self.refused([(["--pid", "0"], "--pid"), (["--job"], "--job")], "top")
+        self.refused([(["--interval", x], f"no number from 0.3 to 3600: {x}") for x in ("0.1", "nan", "inf")], "top")
 
     def test_run_prints_what_a_shell_reads(self):
         r = self.run_("--print", "sh", "-c", 'echo $PRELOADED "$1"', "name", "it's")
@@ -448,7 +449,9 @@ class Cli(Case):
             (("p2p", "--blocks", "65"), "--blocks"),
             (("coll", "--placement", "nope"), "nope"),
             (("coll", "--only", "matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
-            (("coll", "--only", "matmul", "--timeout", "0"), "--timeout"),
+            (("coll", "--only", "matmul", "--timeout", "0"), "--timeout: no number from 0.001 to 1000000: 0"),
+            *(((*"p2p --block-us".split(), x), f"--block-us: no number from 1 to 1000000: {x}") for x in ("nan", "-1")),
+            (("p2p", "--case-s", "nan"), "--case-s"),
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),
             (("algorithms", "--only", "nope"), "no such collective: nope"),

@@ -62,6 +62,7 @@ class Pages(Case):
             r = zerohop("python", "csv", "/no/such.json")
             self.assertEqual((r.returncode, r.stderr), (2, "zerohop: /no/such.json: No such file or directory\n"))
         self.assertIn("--minutes", zerohop("python", "by_placement", "--help").stdout)
+        self.refused([(["by_placement", "--minutes", "nan"], "--minutes: invalid amount value")], "python")
         self.assertIn("zerohop python csv", zerohop("python", "--help").stdout)
         self.refused([([], "there are: by_placement csv"), (["plt"], "no program plt; did you mean plot?")], "python")
 
