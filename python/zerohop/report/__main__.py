@@ -31,7 +31,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
 LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
-NO_MPI = "the program left no statistics: it did not start, or called no MPI that zerohop serves (zerohop doctor tells)"
+NO_MPI = "the program left no statistics: not started, one rank, or no MPI that zerohop serves (zerohop doctor tells)"
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
