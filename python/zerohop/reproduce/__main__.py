@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from zerohop import apps
 from zerohop.command_line import Parser, must_be_writable
 from zerohop.progress import Progress
 from zerohop.reproduce import page, plots, show, store
@@ -42,11 +43,20 @@ def parser() -> Parser:
     p.add_argument("--svg", type=Path, metavar="DIR", help="write each figure's plot")
     p.add_argument("--under", default="openmpi", metavar="HOST", help="the MPI library, but for ml-8 (%(default)s)")
     p.add_argument("--mpiexec", help="this launcher, with its arguments, instead")
-    p.add_argument("--bench", default="", metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi")
+    p.add_argument(
+        "--bench", type=words, default=[], metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi"
+    )
     p.add_argument(
         "--profile", default="", help="costs of simulated figures: built in, or a file (default: each its own)"
     )
     return p
+
+
+def words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(f"{text}: {why}") from why
 
 
 def chosen(names: list[str], *, everything: bool) -> list[Figure]:
@@ -122,7 +132,12 @@ def main() -> int:
         return refuse("name figures, or --all (--list tells of each)")
     if arguments.html and page.jinja() is None:
         return refuse(page.WANTED)
-    where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + shlex.split(arguments.bench)
+    where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + arguments.bench
+    with contextlib.suppress(apps.Refused, OSError, ValueError):  # none is needed to simulate
+        hosts = [host["name"] for host in apps.hosts_here(None, Path(arguments.zerohop).parent)]
+        elsewhere = any(word.startswith(("--mpiexec", "--hosts-py")) for word in where)
+        if not elsewhere and arguments.under not in (*hosts, Lab.host):
+            return refuse(f"no MPI library {arguments.under} here (there are: {', '.join(hosts)})")
     lab = Lab(arguments.zerohop, arguments.quick, arguments.under, tuple(where), arguments.profile)
     try:
         if arguments.profile:

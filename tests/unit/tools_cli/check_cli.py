@@ -450,7 +450,7 @@ class Cli(Case):
             (("coll", "--placement", "nope"), "nope"),
             (("coll", "--only", "matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
             (("coll", "--only", "matmul", "--timeout", "0"), "--timeout: no number from 0.001 to 1000000: 0"),
-            *(((*"p2p --block-us".split(), x), f"--block-us: no number from 1 to 1000000: {x}") for x in ("nan", "-1")),
+            *((("p2p", "--block-us", x), f"--block-us: no number from 1 to 1000000: {x}") for x in ("nan", "-1")),
             (("p2p", "--case-s", "nan"), "--case-s"),
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),

@@ -510,12 +510,18 @@ class Commands(unittest.TestCase):
 
     def test_wrong_words_are_refused(self):
         for words, said in (
-            (("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such"),
-            (("--list", "--json", "x.json"), "--list writes no file"), (("ml-1", "--profile", "nope"), "no profile nope"),
-        ):  # fmt: skip
+            (("cc-9",), "no such figure: cc-9"),
+            ((), "--list"),
+            (("--no-such",), "--no-such"),
+            (("--list", "--json", "x.json"), "--list writes no file"),
+            (("ml-1", "--profile", "nope"), "no profile nope"),
+            (("ml-1", "--bench", "'x"), "--bench: 'x: No closing quotation"),
+        ):
             r = self.reproduce(*words)
             self.assertEqual((r.returncode, r.stdout), (2, ""), words)
             self.assertIn(said, r.stderr)
+        r = self.mpi.run("reproduce", "ml-1", "--under", "foo")
+        self.assertEqual((r.returncode, "no MPI library foo here (there are: " in r.stderr), (2, True), r.stderr)
 
     def test_the_list_tells_of_each_and_runs_nothing(self):
         r = self.reproduce("--list")
