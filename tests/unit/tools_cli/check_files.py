@@ -88,6 +88,9 @@ class Files(Case):
         code, said, ran = self.run_("--trace", "/nodir/t.json")
         self.assertEqual((code, ran), (0, True))
         self.assertIn("there will be no --trace /nodir/t.json: no folder /nodir", said)
+        code, said, ran = self.run_("--report", self.at / f"{'x' * 300}.html")
+        self.assertEqual((code, ran), (0, True))
+        self.assertIn("File name too long (give another file)", said)
 
     def test_one_file_is_not_two_things(self):
         (self.at / "t.json").touch()

@@ -24,8 +24,8 @@ class Tune(Case):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("no calibration kept", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
             path = Path(json.loads(zerohop("info", "--json", ZEROHOP_CACHE=folder).stdout)["calibration"]["path"])
-            path.write_text("{")
-            self.assertIn("corrupt", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
+            path.write_text("[]")
+            self.assertIn("corrupt (no JSON object)", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
             for said in ("Forgotten", "Nothing was kept"):
                 r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)
                 self.assertEqual((r.returncode, path.exists()), (0, False))
