@@ -118,7 +118,7 @@ std::string usable_library(const std::string& wanted) {
   if (library.empty()) return refuse_it("libzerohop.so is not beside this command (../lib)");
   if (!os::readable(library)) return refuse_it("libzerohop.so is not at " + library);
   const os::ElfFile file = os::read_elf(library);
-  if (!file.valid || !file.same_machine || !file.loader.empty()) return refuse_it(library + " is no shared library");
+  if (!file.same_machine || !file.shared || !file.loader.empty()) return refuse_it(library + " is no shared library");
   return plain_name(library);
 }
 

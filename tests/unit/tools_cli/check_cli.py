@@ -203,15 +203,18 @@ class Cli(Case):
         self.assertEqual(self.run_().returncode, 2)
 
     def test_run_what_is_not_executable(self):
-        for name in ("/etc/passwd", "/tmp"):
+        pipe = str(Path(self.folder.name) / "pipe")
+        os.mkfifo(pipe, 0o755)
+        for name in ("/etc/passwd", "/tmp", pipe):
             self.assertEqual(self.run_(name).returncode, 126)
 
     def test_run_missing_library(self):
         r = zerohop("run", "--library", "/no/such/lib.so", "true")
         self.assertEqual(r.returncode, 126)
         self.assertIn("/no/such/lib.so", r.stderr)
-        r = zerohop("run", "--library", "/etc/passwd", "true")
-        self.assertEqual((r.returncode, "/etc/passwd is no shared library" in r.stderr), (126, True), r.stderr)
+        for path in ("/etc/passwd", *[self.static][: self.has_static]):
+            r = zerohop("run", "--library", path, "true")
+            self.assertEqual((r.returncode, f"{path} is no shared library" in r.stderr), (126, True), r.stderr)
 
     def in_a_folder_called(self, name):
         """The stand-in for the library in such a folder, and a temporary folder for links."""
