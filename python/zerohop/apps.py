@@ -33,6 +33,7 @@ from zerohop import apps_programs as programs
 from zerohop.command_line import Parser, amount, must_be_writable
 from zerohop.interval import Interval, median_interval
 from zerohop.progress import Progress
+from zerohop.report import text as texts
 
 SCHEMA = "zerohop-bench-apps/1"
 USUAL_HOSTS = ("mpich", "openmpi", "impi")
@@ -270,7 +271,7 @@ def seconds_text(seconds: float) -> str:
 
 def table(rows: list[dict], rounds: int, against: str = "") -> str:
     other = f"that with {against}" if against else "the host's"
-    lines = [f"zerohop's time by {other} (below 1: faster), medians of {rounds} rounds with 95 % intervals", ""]
+    title = f"zerohop's time by {other} (below 1: faster), medians of {rounds} rounds with 95 % intervals"
     head = ("app", "class", "ranks", "MPI", "alone", "zerohop", "ratio", "interval", "job", "time in MPI", "verdict")
     body = []
     for row in sorted(rows, key=lambda r: (VERDICTS.index(verdict_of(r)), -r["ratio"]["median"])):
@@ -282,10 +283,8 @@ def table(rows: list[dict], rounds: int, against: str = "") -> str:
         job = f"{row['job_ratio']['median']:.3f}"
         where = (name, row["class"], str(row["ranks"]), row["host"])
         body.append((*where, *times, f"{ratio['median']:.3f}", interval, job, in_mpi, verdict_of(row)))
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    for line in [head, *body]:
-        lines.append("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
-    return "\n".join(lines) + "\n"
+    title = texts.wrapped(title, texts.columns())
+    return f"{title}\n\n{texts.table(head, body, [''] * len(head), texts.shown_columns())}\n"
 
 
 def listing(apps: list[programs.App], hosts: list[dict], place: programs.Place) -> str:
@@ -294,8 +293,8 @@ def listing(apps: list[programs.App], hosts: list[dict], place: programs.Place) 
         runs, why = hosts_of(app, hosts, place)
         where = "under " + ", ".join(h["name"] for h in runs) if runs else f"not here: {why}"
         sizes = "" if app.classes == ("-",) else f", classes {' '.join(app.classes)}"
-        lines.append(f"{app.name:<14} {app.about}{sizes}; {where}\n")
-    return "".join(lines)
+        lines.append(texts.wrapped(f"{app.name:<14} {app.about}{sizes}; {where}", texts.columns(), "", " " * 15))
+    return "\n".join(lines) + "\n"
 
 
 def hosts_of(app: programs.App, hosts: list[dict], place: programs.Place) -> tuple[list[dict], str]:

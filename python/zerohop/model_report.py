@@ -28,6 +28,7 @@ from pathlib import Path
 
 from zerohop.command_line import Parser, read_object
 from zerohop.progress import Progress
+from zerohop.report import text as texts
 
 SCHEMA = "zerohop-model-report/1"
 MEASURED = "zerohop-bench-algorithms/1"
@@ -128,11 +129,8 @@ def number(value: float | None) -> str:
 
 def table(rows: list[list[str]], left: int = 1) -> str:
     """The first row has the heads; the first `left` columns lie to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    cells = (
-        [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))] for r in rows
-    )
-    return "\n".join("  ".join(line).rstrip() for line in cells) + "\n"
+    units = ["" if i < left else "count" for i in range(len(rows[0]))]
+    return texts.table(rows[0], rows[1:], units, texts.shown_columns()) + "\n"
 
 
 # ---- errors

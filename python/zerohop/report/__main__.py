@@ -56,12 +56,13 @@ def parser() -> Parser:
 
 
 def section_text(section: dict, width: int) -> str:
-    lines = ["", text.bold(section["title"])]
+    lines = ["", text.bold(text.wrapped(section["title"], width))]
     lines += [text.wrapped(section["intro"], width)] if section["intro"] else []
     for t in section["tables"]:
         units = [unit for _, unit in t["head"]]
         cells = [[text.shown(v, u) for v, u in zip(row, units, strict=True)] for row in t["rows"]]
-        lines += ["", f"{t['caption']}:", text.table([title for title, _ in t["head"]], cells, units, width)]
+        lines += ["", text.wrapped(f"{t['caption']}:", width)]
+        lines.append(text.table([title for title, _ in t["head"]], cells, units, width))
     return "\n".join(lines + [text.wrapped(note, width) for note in section["notes"]])
 
 
