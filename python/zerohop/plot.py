@@ -177,7 +177,7 @@ def main() -> int:
     parser = Parser("zerohop python plot", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path, help="what was written as JSON")
-    parser.add_argument("picture", type=Path, help="file to write (.svg)")
+    parser.add_argument("picture", type=Path, help="file to write: .svg, .png or .pdf")
     arguments = parser.parse_args()
     if plt is None:
         print(plots.WANTED, file=sys.stderr)
@@ -194,7 +194,7 @@ def main() -> int:
               file=sys.stderr)  # fmt: skip
         return 2
     try:
-        figure.savefig(arguments.picture, metadata={"Date": None})
+        figure.savefig(arguments.picture, metadata={"Date": None} if arguments.picture.suffix == ".svg" else None)
     except ValueError as why:  # a format that there is not
         print(f"{arguments.picture}: {why}", file=sys.stderr)
         return 2
