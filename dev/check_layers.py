@@ -59,8 +59,8 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 49_466,
-    "lines of tools": 12_810,
-    "lines of tests": 63_881,
+    "lines of tools": 12_856,
+    "lines of tests": 63_887,
     "lines of bench": 6_172,
     "lines of dev": 4_275,
     "lines of kernel": 1_466,

@@ -107,7 +107,7 @@ std::string fitted(std::string_view text, size_t columns, bool prose) {
       const size_t at = indent + kLeastRoom <= columns ? indent : kBelow;
       std::string head = line.substr(0, indent);
       if (at != indent) head.resize(head.find_last_not_of(' ') + 1);
-      if (at != indent) head += (head.empty() ? "" : "\n") + std::string(at, ' ');
+      if (at != indent) head = fitted(head, columns, false) + std::string(at, ' ');
       line = head + wrapped(std::string_view(line).substr(indent), at, at, columns);
     }
     out += line + '\n';
