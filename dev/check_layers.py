@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 49_473,
-    "lines of tools": 12_772,
-    "lines of tests": 63_821,
+    "lines of src": 49_476,
+    "lines of tools": 12_856,
+    "lines of tests": 63_877,
     "lines of bench": 6_172,
     "lines of dev": 4_275,
     "lines of kernel": 1_466,
-    "lines of python": 6_301,
-    "words of pages": 42_242,
+    "lines of python": 6_369,
+    "words of pages": 42_246,
     "variables": 13,
     "leaf commands": 19,
 }

@@ -30,9 +30,10 @@ from collections import Counter
 from pathlib import Path
 
 from zerohop import apps_programs as programs
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, amount, must_be_writable
 from zerohop.interval import Interval, median_interval
 from zerohop.progress import Progress
+from zerohop.report import text as texts
 
 SCHEMA = "zerohop-bench-apps/1"
 USUAL_HOSTS = ("mpich", "openmpi", "impi")
@@ -270,7 +271,7 @@ def seconds_text(seconds: float) -> str:
 
 def table(rows: list[dict], rounds: int, against: str = "") -> str:
     other = f"that with {against}" if against else "the host's"
-    lines = [f"zerohop's time by {other} (below 1: faster), medians of {rounds} rounds with 95 % intervals", ""]
+    title = f"zerohop's time by {other} (below 1: faster), medians of {rounds} rounds with 95 % intervals"
     head = ("app", "class", "ranks", "MPI", "alone", "zerohop", "ratio", "interval", "job", "time in MPI", "verdict")
     body = []
     for row in sorted(rows, key=lambda r: (VERDICTS.index(verdict_of(r)), -r["ratio"]["median"])):
@@ -282,10 +283,8 @@ def table(rows: list[dict], rounds: int, against: str = "") -> str:
         job = f"{row['job_ratio']['median']:.3f}"
         where = (name, row["class"], str(row["ranks"]), row["host"])
         body.append((*where, *times, f"{ratio['median']:.3f}", interval, job, in_mpi, verdict_of(row)))
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    for line in [head, *body]:
-        lines.append("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
-    return "\n".join(lines) + "\n"
+    title = texts.wrapped(title, texts.columns())
+    return f"{title}\n\n{texts.table(head, body, [''] * len(head), texts.shown_columns())}\n"
 
 
 def listing(apps: list[programs.App], hosts: list[dict], place: programs.Place) -> str:
@@ -294,8 +293,8 @@ def listing(apps: list[programs.App], hosts: list[dict], place: programs.Place) 
         runs, why = hosts_of(app, hosts, place)
         where = "under " + ", ".join(h["name"] for h in runs) if runs else f"not here: {why}"
         sizes = "" if app.classes == ("-",) else f", classes {' '.join(app.classes)}"
-        lines.append(f"{app.name:<14} {app.about}{sizes}; {where}\n")
-    return "".join(lines)
+        lines.append(texts.wrapped(f"{app.name:<14} {app.about}{sizes}; {where}", texts.columns(), "", " " * 15))
+    return "\n".join(lines) + "\n"
 
 
 def hosts_of(app: programs.App, hosts: list[dict], place: programs.Place) -> tuple[list[dict], str]:
@@ -351,7 +350,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results as JSON")
     parser.add_argument("--list", action="store_true", help="print the programs and what they lack here; start nothing")
     parser.add_argument(
-        "--timeout", type=float, default=600, help="seconds after which a launch is ended (default 600)"
+        "--timeout", type=amount, default=600, help="seconds after which a launch is ended (default 600)"
     )
     parser.add_argument("--hosts-py", type=Path, help="the project's dev/hosts.py (default: found above the command)")
     parser.add_argument(
@@ -364,8 +363,6 @@ def parse() -> argparse.Namespace:
     wrong = [s for s in arguments.classes.split(",") if s not in programs.CLASSES]
     if wrong:
         parser.error(f"no class {', '.join(wrong)}: there are S, W, A, B")
-    if arguments.json and not arguments.json.parent.is_dir():
-        parser.error(f"--json {arguments.json}: there is no folder {arguments.json.parent}")
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     for setting in re.findall("[^,;]*=[^,;]*", arguments.against):  # what has no sign is a file of settings
@@ -400,6 +397,7 @@ def measure(arguments: argparse.Namespace) -> int:
     cells = cells_of(arguments, apps, hosts, place)
     if not cells:
         raise Refused("nothing to run")
+    must_be_writable((arguments.json,))
     try:
         run(cells, arguments.rounds, place, arguments.timeout)
     except KeyboardInterrupt:

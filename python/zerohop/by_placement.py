@@ -18,7 +18,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, amount, must_be_writable
 
 ENOUGH = 10
 
@@ -73,11 +73,12 @@ def pair_by_time(launches: list[dict]) -> None:
 def main() -> int:
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = Parser("zerohop python by_placement", __doc__)
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=amount, default=10)
     parser.add_argument("--zerohop", default="zerohop", help="the command (default: in PATH)")
-    parser.add_argument("--json", help="write the judged rows to this file")
-    parser.add_argument("--launches", help="keep the launches in this file")
+    parser.add_argument("--json", type=Path, help="write the judged rows to this file")
+    parser.add_argument("--launches", type=Path, help="keep the launches in this file")
     arguments, words = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+    must_be_writable((arguments.json, arguments.launches))
     bench = [arguments.zerohop, "bench", "p2p"]
     merged: dict = {"launches": [], "raw": []}
     begun, number = time.monotonic(), 0
@@ -98,9 +99,9 @@ def main() -> int:
                 launch["at_s"] += at_s
             merged = document | {k: merged[k] + document[k] for k in ("launches", "raw")}
         pair_by_time(merged["launches"])
-        kept = Path(arguments.launches or Path(name) / "launches.json")
+        kept = arguments.launches or Path(name) / "launches.json"
         kept.write_text(json.dumps(merged))
-        out = Path(arguments.json or Path(name) / "judged.json")
+        out = arguments.json or Path(name) / "judged.json"
         code = subprocess.run([*bench, "--rejudge", str(kept), "--json", str(out)], check=False).returncode
         rows = json.loads(out.read_text())["rows"] if code == 0 else []
         if code == 0 and not any((row["to_own_host"] or {}).get("valid") for row in rows):

@@ -26,8 +26,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, read_object
 from zerohop.progress import Progress
+from zerohop.report import text as texts
 
 SCHEMA = "zerohop-model-report/1"
 MEASURED = "zerohop-bench-algorithms/1"
@@ -88,11 +89,8 @@ class Zerohop:
 
 def measured_cases(path: Path, own_nodes: int = 0) -> list[dict]:
     """`own_nodes`: how many machines of their own the jobs were on; 0: the rows say how this one was divided."""
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as e:
-        raise Nothing(f"{path}: {e}") from e
-    if not isinstance(document, dict) or document.get("schema") != MEASURED:
+    document = read_object(path)
+    if document.get("schema") != MEASURED:
         raise Nothing(f"{path}: it is no result of `zerohop bench algorithms --json`")
     cases = []
     for row in document["rows"]:
@@ -131,11 +129,8 @@ def number(value: float | None) -> str:
 
 def table(rows: list[list[str]], left: int = 1) -> str:
     """The first row has the heads; the first `left` columns lie to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    cells = (
-        [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))] for r in rows
-    )
-    return "\n".join("  ".join(line).rstrip() for line in cells) + "\n"
+    units = ["" if i < left else "count" for i in range(len(rows[0]))]
+    return texts.table(rows[0], rows[1:], units, texts.shown_columns()) + "\n"
 
 
 # ---- errors

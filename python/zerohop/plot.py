@@ -19,13 +19,12 @@ holds nothing of it.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, read_object
 from zerohop.model_report import SCHEMA, size
 from zerohop.reproduce import plots
 
@@ -178,16 +177,12 @@ def main() -> int:
     parser = Parser("zerohop python plot", __doc__)
     parser.add_argument("--zerohop", help=argparse.SUPPRESS)
     parser.add_argument("file", type=Path, help="what was written as JSON")
-    parser.add_argument("picture", type=Path, help="file to write (.svg)")
+    parser.add_argument("picture", type=Path, help="file to write: .svg, .png or .pdf")
     arguments = parser.parse_args()
     if plt is None:
         print(plots.WANTED, file=sys.stderr)
         return 2
-    try:
-        document = json.loads(arguments.file.read_text())
-    except (ValueError, RecursionError):
-        document = {}
-    document = document if isinstance(document, dict) else {}
+    document = read_object(arguments.file)
     if document.get("tables"):
         figure = choice_figure(document)
     elif document.get("schema") == SCHEMA and document.get("points"):
@@ -199,7 +194,7 @@ def main() -> int:
               file=sys.stderr)  # fmt: skip
         return 2
     try:
-        figure.savefig(arguments.picture, metadata={"Date": None})
+        figure.savefig(arguments.picture, metadata={"Date": None} if arguments.picture.suffix == ".svg" else None)
     except ValueError as why:  # a format that there is not
         print(f"{arguments.picture}: {why}", file=sys.stderr)
         return 2

@@ -91,6 +91,7 @@ ElfFile read_elf(const std::string& path) {
   if (!file.valid()) return out;
   out.valid = true;
   out.same_machine = file.header().e_machine == kThisMachine;
+  out.shared = file.header().e_type == ET_DYN;
   const std::vector<Elf64_Phdr> segments = file.segments();
   for (const Elf64_Phdr& s : segments) {
     if (s.p_type == PT_INTERP) out.loader = text_at(file.table<char>(s.p_offset, s.p_filesz), 0);
@@ -101,6 +102,7 @@ ElfFile read_elf(const std::string& path) {
     for (const Elf64_Dyn& d : entries) {
       if (d.d_tag == DT_STRTAB) strings_at = place_of(segments, d.d_un.d_ptr);
       if (d.d_tag == DT_STRSZ) strings_bytes = d.d_un.d_val;
+      if (d.d_tag == DT_FLAGS_1 && (d.d_un.d_val & DF_1_PIE) != 0) out.shared = false;
     }
     const std::vector<char> strings = file.table<char>(strings_at, strings_bytes);
     for (const Elf64_Dyn& d : entries) {

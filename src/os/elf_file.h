@@ -11,6 +11,7 @@ namespace zh::os {
 struct ElfFile {
   bool valid = false;         ///< a 64-bit ELF file that could be read
   bool same_machine = false;  ///< for this kind of processor
+  bool shared = false;        ///< a library, if it has no loader either
   std::string loader;         ///< of a dynamically linked program: what maps its libraries
   std::string soname;
   std::vector<std::string> needed;  ///< names of the libraries it asks for

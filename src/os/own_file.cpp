@@ -27,7 +27,7 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 bool may_overwrite(const std::string& path, FileForm form) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return errno == ENOENT || errno == ENOTDIR;
+  if (stat(path.c_str(), &info) != 0) return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
   if (!S_ISREG(info.st_mode) || info.st_size == 0) return true;
   const std::string head = head_of(path);
   switch (form) {

@@ -25,7 +25,7 @@ namespace {
 int executable(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return errno;
-  if (S_ISDIR(info.st_mode)) return EACCES;
+  if (!S_ISREG(info.st_mode)) return EACCES;
   return access(path.c_str(), X_OK) == 0 ? 0 : errno;
 }
 

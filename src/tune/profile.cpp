@@ -288,7 +288,7 @@ Status load_profile(const KeptFolders& folders, const MachineId& machine, Profil
   const std::string text = read_file(profile_path(folder, machine), &exists);
   if (!exists) return {Code::kWouldBlock, "no calibration kept for this machine"};
   const json document = json::parse(text, nullptr, false);
-  if (!document.is_object()) return {Code::kInvalid, "the calibration file is corrupt (not JSON)"};
+  if (!document.is_object()) return {Code::kInvalid, "the calibration file is corrupt (no JSON object)"};
   if (!document.contains("version") || document["version"] != kVersion) {
     return {Code::kInvalid, "the calibration file is of another version"};
   }

@@ -150,11 +150,11 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
   c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing")
       ->check(&wrong_input);
   c->add_option("--blocks", o->blocks, "Blocks of each arm per case and launch")->check(CLI::Range(1, kMostBlocks));
-  c->add_option("--block-us", o->block_us, "Aimed length of a block in microseconds")->check(CLI::PositiveNumber);
+  c->add_option("--block-us", o->block_us, "Aimed length of a block in microseconds")->check(number_in(1, 1e6));
   c->add_option("--case-s", o->case_s, "No further block of a case that has taken this many seconds")
-      ->check(CLI::PositiveNumber);
+      ->check(number_in(1e-3, 1e6));
   c->add_option("--timeout", o->timeout_s, "Seconds after which a launch is ended")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(1e-3, 1e6))
       ->capture_default_str();
   c->add_flag("--null", o->null_test, "Run everything without zerohop: every ratio must come out at 1");
   c->final_callback([options, bench = std::move(bench)] {

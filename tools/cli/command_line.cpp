@@ -62,6 +62,17 @@ std::string version_text() {
   return text + " (" + library + ")";
 }
 
+/// An empty value, such as of a variable of the shell that is not set, would do nothing, or something else.
+void refuse_empty_values(CLI::App& app) {
+  const auto first = [](const std::string& value) {
+    return value.empty() ? "names nothing: give a value, or leave the option out" : "";
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->transform(CLI::Validator(first, ""));
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
 }  // namespace
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
@@ -142,6 +153,7 @@ int command_main(int argc, const char* const* argv, std::initializer_list<AddCom
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(28);
   for (const AddCommand add : commands) add(app);
+  refuse_empty_values(app);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return 0;

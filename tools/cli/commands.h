@@ -38,8 +38,8 @@ extern int exit_code;
 [[nodiscard]] bool write_file(const std::string& path, const std::string& text, const std::string& command);
 /// Says why `zerohop <command>` does not do it; gives `code` back.
 int refuse(const std::string& command, const std::string& why, int code = 2);
-/// "2026-01-31", in UTC.
-[[nodiscard]] std::string today();
+/// "2026-01-31", in UTC; `instead`, where it is not null: the seconds since 1970 of another day.
+[[nodiscard]] std::string today(const char* instead = nullptr);
 /// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
 [[nodiscard]] int launched_rank();
 /// Its number among the job's ranks on this machine, as far as the launcher tells; else as launched_rank().

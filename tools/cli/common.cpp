@@ -49,8 +49,8 @@ int refuse(const std::string& command, const std::string& why, int code) {
   return code;
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
+std::string today(const char* instead) {
+  const std::time_t now = instead != nullptr ? std::atoll(instead) : std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
   char text[sizeof "2026-01-31"];

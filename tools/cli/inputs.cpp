@@ -81,6 +81,15 @@ std::string wrong_sizes(const SizeRange& range, const std::string& list) {
   return "";
 }
 
+std::function<std::string(const std::string&)> number_in(double least, double most) {
+  return [=](const std::string& text) {
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    const bool fits = *end == '\0' && number >= least && number <= most;
+    return fits ? "" : fmt::format("no number from {:.9g} to {:.9g}: {}", least, most, text);
+  };
+}
+
 std::string wrong_command(const std::string& command) {
   std::istringstream in(command);
   std::string program;
@@ -92,19 +101,20 @@ std::string wrong_command(const std::string& command) {
 
 std::string wrong_output(const std::string& path) {
   std::error_code ignored;
-  if (path.empty()) return "names no file";
   if (fs::is_directory(path, ignored)) return path + " is a folder (give the name of a file)";
   const fs::path parent = fs::absolute(path, ignored).parent_path();
   if (!fs::is_directory(parent, ignored)) return "no folder " + parent.string() + " (make it, or give another file)";
-  const bool there = fs::exists(path, ignored);
-  if (access(there ? path.c_str() : parent.c_str(), W_OK) != 0) return "cannot write " + path + " (give another file)";
+  const bool there = access(path.c_str(), F_OK) == 0 || errno != ENOENT;
+  if (access(there ? path.c_str() : parent.c_str(), W_OK) != 0)
+    return "cannot write " + path + ": " + std::strerror(errno) + " (give another file)";
   return "";
 }
 
 bool are_one_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   const auto place = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, ignored), ignored).lexically_normal();
+    const fs::path real = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+    return (real.empty() ? fs::path(path) : real).lexically_normal();  // empty: a name that no file can have
   };
   return !a.empty() && !b.empty() && place(a) == place(b);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct SizeRange {
 };
 /// A comma list of sizes, with K or M.
 std::string wrong_sizes(const SizeRange& range, const std::string& list);
+/// Checks a number, of which nan is none.
+std::function<std::string(const std::string&)> number_in(double least, double most);
 /// A command with its arguments, found in PATH or by its path.
 std::string wrong_command(const std::string& command);
 /// A file that can be written: its folder is there.

@@ -1,15 +1,19 @@
 // The table of commands and options as manual pages and as completion for shells. What Python's commands take
 // (add_python_command) is not in the table: their pages have their help.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "os/program.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/pages.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
@@ -29,6 +33,9 @@ struct Command {
   std::string positional;  ///< what may stand for its arguments, as far as that is known
 };
 
+/// Its options are not in the table.
+bool is_in_python(const Command& command) { return command.app->get_prefix_command() && command.path != "zerohop run"; }
+
 std::string replaced(std::string text, std::string_view what, std::string_view by) {
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
     text.replace(at, what.size(), by);
@@ -43,12 +50,25 @@ std::string values_of(const Entry& entry) {
   return replaced(entry.value.substr(from + 1, end - from - 1), ",", " ");
 }
 
+/// ". Needs --a. Excludes --b, --c", in the order of names.
+std::string relations_of(const CLI::Option& option) {
+  std::string out;
+  for (const auto& [word, others] :
+       {std::pair{". Needs ", option.get_needs()}, {". Excludes ", option.get_excludes()}}) {
+    std::set<std::string> names;
+    for (const CLI::Option* other : others) names.insert(other->get_name());
+    for (const std::string& name : names) out += (name == *names.begin() ? word : ", ") + name;
+  }
+  return out;
+}
+
 std::vector<Command> commands_of(const CLI::App& app, const std::string& path) {
   Command here{path, &app, {}, {}, ""};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     Entry entry{{}, option->get_items_expected_max() != 0 ? option->get_type_name() : "", option->get_description()};
     if (!option->get_default_str().empty()) entry.about += " (default: " + option->get_default_str() + ")";
+    entry.about += relations_of(*option);
     if (option->get_positional()) here.positional += values_of(entry);
     for (const std::string& name : option->get_snames()) entry.words.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) entry.words.push_back("--" + name);
@@ -89,8 +109,9 @@ std::string roff(const std::string& text) {
   return !out.empty() && (out[0] == '.' || out[0] == '\'') ? "\\&" + out : out;
 }
 
-/// Paragraphs; lines that are indented stay as they are.
-std::string roff_of_text(const std::string& text) {
+/// Paragraphs; lines that are indented stay as they are, where they fit beside the margin.
+std::string roff_of_text(const std::string& said) {
+  const std::string text = fitted(said, 72, false);
   std::string out;
   bool literal = false;
   for (size_t at = 0; at < text.size();) {
@@ -124,9 +145,10 @@ std::string page_of(const Command& command) {
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const Entry self{{}, "", command.app->get_description()};
   const CLI::App* parent = command.app->get_parent();
-  std::string out = ".TH " + roff(upper) + " 1 \"\" \"zerohop " ZH_VERSION "\"\n.SH NAME\n" + roff(name) + " \\- " +
-                    roff(short_about(self)) + "\n.SH SYNOPSIS\n.B " + roff(command.path) + "\n";
-  const bool in_python = command.app->get_prefix_command() && command.path != "zerohop run";
+  std::string out = ".TH " + roff(upper) + " 1 " + today(std::getenv("SOURCE_DATE_EPOCH")) +
+                    " \"zerohop " ZH_VERSION "\"\n.SH NAME\n" + roff(name) + " \\- " + roff(short_about(self)) +
+                    "\n.SH SYNOPSIS\n.B " + roff(command.path) + "\n";
+  const bool in_python = is_in_python(command);
   out += in_python ? "ARGUMENTS..." : "[OPTIONS]";
   if (!command.subcommands.empty()) out += " COMMAND";
   for (const CLI::Option* option : command.app->get_options()) {
@@ -156,14 +178,28 @@ std::string page_of(const Command& command) {
 
 // ---- completion
 
-/// What bash and zsh share: `at`, the command whose words come next. (`path` is PATH in zsh.)
+/// What the help of a command in Python has for options, as a shell finds it: `help` calls it.
+std::string options_in_shell(const std::string& help) {
+  return "$(" + help + " --help 2>/dev/null | grep -o -e '--[a-z][a-z-]*' | sort -u)";
+}
+
+/// The options of `zerohop run` behind which a word is no program, and what bash divides their values at.
+std::string valued_options_of_run(const std::vector<Command>& commands) {
+  std::vector<Entry> valued = std::ranges::find(commands, "zerohop run", &Command::path)->options;
+  std::erase_if(valued, [](const Entry& option) { return option.value.empty(); });
+  return joined(valued) + " = :";
+}
+
+/// What bash and zsh share: `at`, the command whose words come next, "" behind the program of `zerohop run`. (`path` is
+/// PATH in zsh.)
 std::string command_in_shell(const std::vector<Command>& commands, const std::string& words) {
   std::string known;
   for (const Command& command : commands) {
     if (command.app->get_parent() != nullptr) known += (known.empty() ? "" : "|") + ('"' + command.path + '"');
   }
-  return "  local at=zerohop word\n  for word in " + words + "; do\n    case \"$at $word\" in\n      " + known +
-         ") at=\"$at $word\" ;;\n    esac\n  done\n";
+  return "  local at=zerohop word before=\n  for word in " + words + "; do\n    case \"$at $word\" in\n      " + known +
+         ") at=\"$at $word\" ;;\n      \"zerohop run \"[-=:]*) ;;\n      \"zerohop run \"*) [[ \" " +
+         valued_options_of_run(commands) + " \" == *\" $before \"* ]] || at= ;;\n    esac\n    before=$word\n  done\n";
 }
 
 /// ... and the values of an option that was the word before.
@@ -194,8 +230,9 @@ std::string completion_of_bash(const std::vector<Command>& commands) {
     out += "    \"" + command.path + "\") words=\"" + joined(command.subcommands) + command.positional +
            "\" options=\"" + joined(command.options) + "\" ;;\n";
   }
-  return out +
-         "  esac\n  [[ $current != -* ]] || words=$options\n  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+  return out + "  esac\n  [[ $current != -* || -z $at ]] || words=${options:-" +
+         options_in_shell("\"${COMP_WORDS[0]}\" ${at#zerohop }") +
+         "}\n  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "}\ncomplete -o bashdefault -o default -F _zerohop zerohop\n";
 }
 
@@ -219,7 +256,10 @@ std::string completion_of_zsh(const std::vector<Command>& commands) {
   }
   out += "  esac\n" + values_in_shell(commands, "$words[CURRENT-1]", "    compadd -- ", "\n      return\n");
   return out +
-         "  if [[ $words[CURRENT] == -* ]]; then _describe option options; return; fi\n"
+         "  if [[ $words[CURRENT] == -* && -n $at ]]; then\n"
+         "    (( $#options )) && _describe option options || compadd -- ${(f)\"" +
+         options_in_shell("\"$words[1]\" ${=at#zerohop }") +
+         "\"}\n    return\n  fi\n"
          "  (( $#values )) && compadd -- $values\n"
          "  (( $#table )) && _describe command table\n"
          "  (( $#values + $#table )) || _files\n}\n"
@@ -229,15 +269,21 @@ std::string completion_of_zsh(const std::vector<Command>& commands) {
 std::string completion_of_fish(const std::vector<Command>& commands) {
   std::string out =
       "# Completion of zerohop for fish: zerohop completion fish | source\nfunction __zerohop_path\n"
-      "  set -l path zerohop\n  for word in (commandline -opc)[2..-1]\n    switch \"$path $word\"\n      case";
+      "  set -l path zerohop\n  set -l before\n  for word in (commandline -opc)[2..-1]\n    switch \"$path $word\"\n   "
+      "   case";
   for (const Command& command : commands) out += " " + shell_quoted({command.path});
-  out += "\n        set path \"$path $word\"\n    end\n  end\n  test \"$path\" = \"$argv[1]\"\nend\n";
+  out +=
+      "\n        set path \"$path $word\"\n      case 'zerohop run -*'\n      case 'zerohop run *'\n"
+      "        contains -- \"$before\" " +
+      valued_options_of_run(commands) +
+      "; or return 1\n    end\n    set before $word\n  end\n  test \"$path\" = \"$argv[1]\"\nend\n";
   for (const Command& command : commands) {
     const std::string start =
         "complete -c zerohop -n " + shell_quoted({"__zerohop_path " + shell_quoted({command.path})});
     for (const Entry& entry : command.subcommands) {
       out += start + " -f -a " + entry.words[0] + " -d " + shell_quoted({short_about(entry)}) + "\n";
     }
+    if (is_in_python(command)) out += start + " -a " + shell_quoted({options_in_shell(command.path)}) + "\n";
     if (!command.positional.empty()) out += start + " -f -a " + shell_quoted({command.positional}) + "\n";
     for (const Entry& entry : command.options) {
       out += start;

@@ -118,7 +118,7 @@ std::string usable_library(const std::string& wanted) {
   if (library.empty()) return refuse_it("libzerohop.so is not beside this command (../lib)");
   if (!os::readable(library)) return refuse_it("libzerohop.so is not at " + library);
   const os::ElfFile file = os::read_elf(library);
-  if (!file.valid || !file.same_machine || !file.loader.empty()) return refuse_it(library + " is no shared library");
+  if (!file.same_machine || !file.shared || !file.loader.empty()) return refuse_it(library + " is no shared library");
   return plain_name(library);
 }
 
@@ -196,8 +196,6 @@ bool nothing_is_lost(const RunArguments& arguments, const Options& options, cons
   return false;
 }
 
-std::string no_name(const std::string& text) { return text.empty() ? "names no file" : ""; }
-
 /// When a file was written, in ns; 0 if there is none.
 int64_t written_ns(const std::string& path) {
   struct stat info {};
@@ -267,11 +265,6 @@ int run(RunArguments& arguments, const std::vector<std::string>& command) {
   if (!arguments.report.empty() && why_not.empty()) {
     start_reporter(arguments.report, options.get_text(Opt::kStats), arguments.trace);
   }
-  // Where no new one comes, none is seen; rank 0 writes it at the end.
-  std::error_code ignored;
-  const bool is_file =
-      std::filesystem::symlink_status(arguments.trace, ignored).type() == std::filesystem::file_type::regular;
-  if (launched_rank() == 0 && why_not.empty() && is_file) std::filesystem::remove(arguments.trace, ignored);
   const int error = os::execute(path, command);
   run_says(path + ": " +
            (error == ENOENT ? "what it names as its interpreter or loader is not there" : std::strerror(error)));
@@ -308,13 +301,11 @@ void add_run_command(CLI::App& app) {
           "--report", arguments->report,
           "Make a page of what limited the job, some seconds after it has ended (zerohop report); the statistics lie "
           "beside it")
-      ->check(&no_name)
       ->type_name("FILE.html");
   command
       ->add_option("--trace", arguments->trace,
                    "Write the latest 65,535 calls and messages of each rank with their times: a timeline for "
                    "ui.perfetto.dev, and in the page of --report; the statistics lie beside it")
-      ->check(&no_name)
       ->type_name("FILE.json");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();

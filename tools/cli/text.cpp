@@ -37,6 +37,18 @@ bool is_prose(std::string_view line) {
   return !line.empty() && line[0] != ' ' && line[0] != '\n' && !line.starts_with("Usage:");
 }
 
+/// The characters that a terminal obeys, such as names that others have chosen may hold, in digits.
+std::string spelled_out(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool two = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    const bool obeyed = two || c < ' ' || c == 0x7F;
+    out += obeyed ? fmt::format("\\u{:04x}", two ? static_cast<unsigned char>(text[++i]) : c) : std::string(1, text[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 size_t output_columns() {
@@ -51,6 +63,8 @@ size_t columns_of(std::string_view text) {
 }
 
 std::string wrapped(std::string_view text, size_t used, size_t indent, size_t columns) {
+  const std::string plain = spelled_out(text);
+  text = plain;
   std::string out;
   bool at_start = true;
   for (size_t at = 0; at < text.size();) {
@@ -93,7 +107,7 @@ std::string fitted(std::string_view text, size_t columns, bool prose) {
       const size_t at = indent + kLeastRoom <= columns ? indent : kBelow;
       std::string head = line.substr(0, indent);
       if (at != indent) head.resize(head.find_last_not_of(' ') + 1);
-      if (at != indent) head += (head.empty() ? "" : "\n") + std::string(at, ' ');
+      if (at != indent) head = fitted(head, columns, false) + std::string(at, ' ');
       line = head + wrapped(std::string_view(line).substr(indent), at, at, columns);
     }
     out += line + '\n';

@@ -19,7 +19,7 @@ constexpr size_t kAnyColumns = SIZE_MAX;
 [[nodiscard]] size_t columns_of(std::string_view text);
 /// `text` broken at blanks into lines of at most `columns`; later lines start with `indent` blanks. `used`: columns of
 /// the first line that are taken. Of words that are longer than a line, lists are broken at their commas; others, such
-/// as a path, stay whole.
+/// as a path, stay whole. Control characters, which a terminal would obey, are spelled out.
 [[nodiscard]] std::string wrapped(std::string_view text, size_t used, size_t indent, size_t columns);
 /// `head`, then `text` wrapped behind it and below itself, and the end of the line.
 [[nodiscard]] std::string hanging(const std::string& head, std::string_view text, size_t columns);

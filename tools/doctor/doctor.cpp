@@ -59,7 +59,11 @@ bool examine_run(const std::string& path, std::vector<Check>* checks, nlohmann::
   }
   RunStats run;
   if (!read_run(document, &run)) {
-    std::fprintf(stderr, "zerohop doctor: %s is not a file that ZEROHOP_STATS wrote\n", path.c_str());
+    const nlohmann::json schema = document.is_object() ? document.value("schema", nlohmann::json()) : nlohmann::json();
+    const std::string why = schema.is_number() && schema != 1
+                                ? "has schema " + schema.dump() + "; this command reads 1: use that of its zerohop"
+                                : "is not a file that ZEROHOP_STATS wrote";
+    std::fprintf(stderr, "zerohop doctor: %s %s\n", path.c_str(), why.c_str());
     return false;
   }
   for (Check& c : run_checks(run)) checks->push_back(std::move(c));
@@ -135,7 +139,6 @@ void add_doctor_command(CLI::App& app) {
       "--stats", arguments->stats,
       "Look at a run instead of the machine: the file that ZEROHOP_STATS wrote. Tells the share of bytes that went "
       "through mapped memory, and why not more, what collectives were called, and how the job ended");
-  stats->check([](const std::string& path) { return path.empty() ? "names no file" : ""; });
   command
       ->add_option("program", arguments->program,
                    "Program to look into, as `zerohop run` finds it; its arguments "

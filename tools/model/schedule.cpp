@@ -344,6 +344,7 @@ void add_pricing_options(CLI::App* command, ScheduleArguments* a) {
                                              "Tell what it costs on this machine: built in, or a file (zerohop tune)");
   command->add_option("-d,--stride", a->stride, "Bytes from one element's start to the next one's; 0: contiguous")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{0}, kMostModelBytes))
       ->needs(profile);
   command->add_option("--chips", a->chips, "Chips (CMPs) of a node (default: the profile's)")
       ->check(CLI::Range(1U, 1024U))
@@ -401,6 +402,7 @@ void add_schedule_command(CLI::App& app) {
   command
       ->add_option("-c,--chunk", a->chunk, "Bytes of a chunk, for algorithms that cut (--list --json); 0: do not cut")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{0}, kMostModelBytes))
       ->capture_default_str();
   command->add_flag("--ordered", a->ordered, "The operation does not commute");
   command->add_flag("--in-place", a->in_place, "As with MPI_IN_PLACE, where it is allowed");

@@ -12,6 +12,7 @@
 
 #include "os/clock.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
 #include "tools/cli/text.h"
 #include "tools/top/draw.h"
 #include "tools/top/hang.h"
@@ -206,7 +207,7 @@ void add_top_command(CLI::App& app) {
   command->add_flag("--once", arguments->once, "Print one look and end, as where there is no terminal");
   command->add_flag("--json", arguments->as_json, "Print one look as JSON");
   command->add_option("--interval", arguments->interval_s, "Seconds between two looks")
-      ->check(CLI::Range(0.3, 3600.0))
+      ->check(number_in(0.3, 3600))
       ->capture_default_str();
   command->add_option("--hang-report", arguments->hang_report)->group("");
   command->callback([arguments] { exit_code = run_top(*arguments); });

@@ -175,6 +175,8 @@ void add_measure_options(CLI::App* command, MeasureOptions* measure) {
       ->check(CLI::Range(1, 1000))
       ->needs(profile);
   add_under_options(*command, &measure->hosts);
+  for (const char* of_jobs : {"--under", "--hosts-py", "--mpiexec", "--abi", "--programs"})
+    command->get_option(of_jobs)->needs(profile);
   add_node_options(command, profile, measure);
 }
 

@@ -11,7 +11,7 @@ import select
 import sys
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop.command_line import Parser, must_be_writable
 from zerohop.report import MEASURE, considered, drawings, page, predicted, text
 from zerohop.report.document import Refused, join
 from zerohop.report.rules import lines_of
@@ -31,7 +31,7 @@ talks to whom, how bytes went, where the time went, who waited, how collectives 
     zerohop report stats.json --svg pictures        the pictures as files, for a paper
 """
 LEAD = ("What limited this job, what to try", "Gains are upper bounds, and do not add up.")
-NO_MPI = "the program left no statistics: it did not start, or called no MPI that zerohop serves (zerohop doctor tells)"
+NO_MPI = "the program left no statistics: not started, one rank, or no MPI that zerohop serves (zerohop doctor tells)"
 CODES = "Exit code: 0; 1 where something that was asked for could not be made; 2 for a wrong word or file."
 
 
@@ -56,12 +56,13 @@ def parser() -> Parser:
 
 
 def section_text(section: dict, width: int) -> str:
-    lines = ["", text.bold(section["title"])]
+    lines = ["", text.bold(text.wrapped(section["title"], width))]
     lines += [text.wrapped(section["intro"], width)] if section["intro"] else []
     for t in section["tables"]:
         units = [unit for _, unit in t["head"]]
         cells = [[text.shown(v, u) for v, u in zip(row, units, strict=True)] for row in t["rows"]]
-        lines += ["", f"{t['caption']}:", text.table([title for title, _ in t["head"]], cells, units, width)]
+        lines += ["", text.wrapped(f"{t['caption']}:", width)]
+        lines.append(text.table([title for title, _ in t["head"]], cells, units, width))
     return "\n".join(lines + [text.wrapped(note, width) for note in section["notes"]])
 
 
@@ -89,18 +90,6 @@ def write_page(path: Path, *parts) -> tuple[str, int]:
     return f"the page is {path}", 0
 
 
-def write_pictures(command: str, sections: list[dict], folders: dict[str, Path | None]) -> int:
-    wanted = {kind: folder for kind, folder in folders.items() if folder}
-    if wanted and plots.pyplot() is None:
-        return refuse(command, drawings.WANTED, 1)
-    for kind, folder in wanted.items():
-        try:
-            drawings.write(sections, folder, kind)
-        except OSError as why:
-            return refuse(command, f"{folder}: {why.strerror}. Name another folder with --{kind}.", 1)
-    return 0
-
-
 def await_end(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(pid)], [], [])
@@ -116,6 +105,7 @@ def is_of_this_job(path: Path, older_ns: int) -> bool:
 def main() -> int:
     gc.disable()  # it would look at millions of pairs again and again, and find no circle
     arguments = parser().parse_args()
+    folders = {kind: folder for kind in ("svg", "png") if (folder := getattr(arguments, kind))}
     if arguments.after:
         await_end(arguments.after)
         sys.stdout = sys.stderr
@@ -127,6 +117,12 @@ def main() -> int:
             predicted.add_predicted(summary, arguments.zerohop, arguments.profile)
     except Refused as why:
         return refuse("report", why, 2)
+    try:
+        must_be_writable((), folders.values())
+    except OSError as why:
+        return refuse("report", f"{why.filename}: {why.strerror}. Name another folder with --svg or --png.", 1)
+    if folders and plots.pyplot() is None:
+        return refuse("report", drawings.WANTED, 1)
     considered.add_considered(summary, arguments.zerohop)
     summary["lines"] = lines_of(summary)
     lines, sections, width = [line["text"] for line in summary["lines"]], sections_of(summary), text.columns()
@@ -148,7 +144,8 @@ def main() -> int:
         print(text.wrapped(about(summary["job"]), width), text.numbered(lines, width), sep="\n")
     if arguments.text:
         print(*(section_text(s, width) for s in sections), sep="\n")
-    code = write_pictures("report", sections, {"svg": arguments.svg, "png": arguments.png}) or code
+    for kind, folder in folders.items():
+        drawings.write(sections, folder, kind)
     if made:
         sys.stdout.flush()
         code = refuse("report", *made) or code

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from glob import glob
+
+from zerohop.command_line import loads
 
 SCHEMA = 1
 MOST = 1 << 64  # counters are of 64 bits: what is larger is none
@@ -73,10 +74,10 @@ def read(path: str) -> dict:
     """One document; Refused where it is none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            document = json.load(file)
+            document = loads(file.read())
     except OSError as why:
         raise Refused(f"{path}: {why.strerror}. Give the file that ZEROHOP_STATS named.") from why
-    except (ValueError, RecursionError) as why:
+    except ValueError as why:
         raise Refused(f"{path}: no JSON ({why}). Was it cut? Give the file that ZEROHOP_STATS named.") from why
     if not isinstance(document, dict) or not isinstance(document.get("ranks"), list):
         raise Refused(f"{path}: no statistics of zerohop: it has no `ranks`. Give the file that ZEROHOP_STATS named.")

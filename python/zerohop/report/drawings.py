@@ -86,7 +86,6 @@ def draw_timeline(axes, picture: dict, choice: str) -> None:
 def write(sections: list[dict], folder: Path, kind: str) -> None:
     """One file for each picture and choice; OSError passes."""
     plt = plots.pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
     for picture in (p for s in sections for p in s["pictures"]):
         for choice in picture.get("choices", ("bytes", "messages")):
             figure, axes = plt.subplots(figsize=(7, 4))

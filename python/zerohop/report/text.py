@@ -60,6 +60,11 @@ def columns() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, 20)
 
 
+def shown_columns() -> int:
+    """Of what is broken for the eye alone, such as a table that is no report's: any number where nobody looks."""
+    return columns() if os.environ.get("COLUMNS") or sys.stdout.isatty() else sys.maxsize
+
+
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
@@ -73,21 +78,34 @@ def numbered(texts: list[str], width: int) -> str:
     return "\n".join(wrapped(text, width, f"{n:>2}. ", "    ") for n, text in enumerate(texts, 1))
 
 
+def parts(wide: list[int], width: int) -> list[list[int]]:
+    """Columns of a table that fit beside each other; others go on below, with the first one again."""
+    found = [[0]]
+    for i in range(1, len(wide)):
+        if len(found[-1]) > 1 and sum(wide[k] + 2 for k in found[-1]) + wide[i] > width:
+            found.append([0])
+        found[-1].append(i)
+    return found
+
+
 def table(head: list[str], cells: list[list[str]], units: list[str], width: int) -> str:
     """Aligned; columns of words (unit "") give way where the width is too small, and their lines are broken."""
     wide = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
     words = [i for i, unit in enumerate(units) if not unit]
-    least = {i: min(max(len(w) for row in [head, *cells] for w in row[i].split() or [""]), WORD) for i in words}
+    most = min(WORD, width // 2 - 1)
+    least = {i: min(max(len(w) for row in [head, *cells] for w in row[i].split() or [""]), most) for i in words}
     while sum(wide) + 2 * len(wide) - 2 > width:
         widest = max((i for i in words if wide[i] > least[i]), key=lambda i: wide[i], default=None)
         if widest is None:
             break
         wide[widest] -= 1
     lines = []
-    for row in [head, *cells]:
-        broken = [textwrap.wrap(cell, wide[i]) or [""] if i in words else [cell] for i, cell in enumerate(row)]
-        for n in range(max(map(len, broken))):
-            line = [b[n] if n < len(b) else "" for b in broken]
-            fitted = [c.ljust(wide[i]) if i in words else c.rjust(wide[i]) for i, c in enumerate(line)]
-            lines.append("  ".join(fitted).rstrip())
+    for part in parts(wide, width):
+        lines += [""] if lines else []
+        for row in [head, *cells]:
+            broken = {i: textwrap.wrap(row[i], wide[i]) or [""] if i in words else [row[i]] for i in part}
+            for n in range(max(map(len, broken.values()))):
+                line = {i: b[n] if n < len(b) else "" for i, b in broken.items()}
+                fitted = (c.ljust(wide[i]) if i in words else c.rjust(wide[i]) for i, c in line.items())
+                lines.append("  ".join(fitted).rstrip())
     return "\n".join(lines)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from statistics import median
 
+from zerohop.command_line import loads
 from zerohop.report.document import count, part, rows, word
 from zerohop.report.sections import MOST_CALLS, section, table
 from zerohop.report.text import times, whole
@@ -58,8 +58,8 @@ def picture_of(calls: list[dict], messages: list[tuple[dict, dict]]) -> dict:
 
 def timeline_section(path: Path) -> dict:
     try:
-        trace = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as why:
+        trace = loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
         return section("timeline", TITLE, "", notes=(f"{path}: {getattr(why, 'strerror', why)}.",))
     events = rows(trace if isinstance(trace, dict) else {}, "traceEvents")
     calls, messages = of_category(events, "call", "collective"), flights(events)

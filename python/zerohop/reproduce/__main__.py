@@ -10,7 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from zerohop.command_line import Parser
+from zerohop import apps
+from zerohop.command_line import Parser, must_be_writable
 from zerohop.progress import Progress
 from zerohop.reproduce import page, plots, show, store
 from zerohop.reproduce.describe import Figure
@@ -42,11 +43,20 @@ def parser() -> Parser:
     p.add_argument("--svg", type=Path, metavar="DIR", help="write each figure's plot")
     p.add_argument("--under", default="openmpi", metavar="HOST", help="the MPI library, but for ml-8 (%(default)s)")
     p.add_argument("--mpiexec", help="this launcher, with its arguments, instead")
-    p.add_argument("--bench", default="", metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi")
+    p.add_argument(
+        "--bench", type=words, default=[], metavar="OPTIONS", help="more options of `zerohop bench`, such as --abi ompi"
+    )
     p.add_argument(
         "--profile", default="", help="costs of simulated figures: built in, or a file (default: each its own)"
     )
     return p
+
+
+def words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(f"{text}: {why}") from why
 
 
 def chosen(names: list[str], *, everything: bool) -> list[Figure]:
@@ -102,7 +112,6 @@ def write(arguments: argparse.Namespace, lab: Lab, figures: list[Figure], result
     if arguments.html:
         arguments.html.write_text(page.page(figures, results, about(lab, results)))
     if arguments.svg:
-        arguments.svg.mkdir(parents=True, exist_ok=True)
         for name, result in results.items():
             if svg := plots.svg_of(result):
                 (arguments.svg / f"{name}.svg").write_text(svg)
@@ -114,6 +123,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     arguments = parser().parse_args()
     figures = chosen(arguments.figures, everything=arguments.all or (arguments.list and not arguments.figures))
+    if arguments.list and (arguments.json or arguments.html or arguments.svg):
+        return refuse("--list writes no file: leave --json, --html and --svg out")
     if arguments.list:
         print(show.list_text(figures), end="")
         return 0
@@ -121,16 +132,24 @@ def main() -> int:
         return refuse("name figures, or --all (--list tells of each)")
     if arguments.html and page.jinja() is None:
         return refuse(page.WANTED)
-    where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + shlex.split(arguments.bench)
+    where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + arguments.bench
+    with contextlib.suppress(apps.Refused, OSError, ValueError):  # none is needed to simulate
+        hosts = [host["name"] for host in apps.hosts_here(None, Path(arguments.zerohop).parent)]
+        elsewhere = any(word.startswith(("--mpiexec", "--hosts-py")) for word in where)
+        if not elsewhere and arguments.under not in (*hosts, Lab.host):
+            return refuse(f"no MPI library {arguments.under} here (there are: {', '.join(hosts)})")
     lab = Lab(arguments.zerohop, arguments.quick, arguments.under, tuple(where), arguments.profile)
     try:
+        if arguments.profile:
+            lab.run("tune", "--profile", arguments.profile)
+        must_be_writable((arguments.json, arguments.html), (arguments.svg,))
         kept = store.Store(arguments.folder, lab)
-        for path in filter(None, (arguments.json, arguments.html)):
-            path.open("a").close()
     except BlockingIOError:
         return refuse(f"another run uses {arguments.folder}: wait for it, or name another --folder")
     except OSError as why:
         return refuse(f"nothing could be kept: {why}")
+    except Broken as why:
+        return refuse(str(why))
     results, failed = make(lab, figures, kept, fresh=arguments.fresh)
     write(arguments, lab, figures, results)
     if arguments.all:

@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
 
 from zerohop import apps
+from zerohop.command_line import must_be_writable
 from zerohop.reproduce import measure, misses, programs, simulate
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, Figure
 from zerohop.reproduce.judge import judge, paper_text, together
@@ -35,8 +35,7 @@ class Store:
 
     def __init__(self, folder: Path, lab: Lab) -> None:
         self.folder, self.lab = folder, lab
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()  # better told now than after minutes
+        must_be_writable((), (folder,))
         self.held = os.open(folder, os.O_RDONLY)
         fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

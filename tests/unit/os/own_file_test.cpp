@@ -45,6 +45,7 @@ TEST(OwnFile, NothingIsLostWhereNothingIs) {
   for (const FileForm form : kForms) {
     EXPECT_TRUE(may_overwrite(folder.path() + "/none", form));
     EXPECT_TRUE(may_overwrite(folder.path() + "/none/none", form));
+    EXPECT_TRUE(may_overwrite(folder.path() + "/" + std::string(300, 'x'), form)) << "no file has such a name";
     EXPECT_TRUE(may_overwrite("/dev/null", form));
   }
 }

@@ -103,6 +103,9 @@ class Apps(unittest.TestCase):
         self.assertTrue(shown[0].startswith("cg") and shown[0].endswith("loss above 3 %"), r.stdout)
         self.assertTrue(shown[1].endswith("gain"), r.stdout)
         self.assertIn("50% -> 25%", shown[0])
+        with mock.patch.dict(os.environ, COLUMNS="40"):
+            r = self.call("is,cg", "--classes", "S", "--rounds", "1", plan=plan)
+        self.assertEqual((r.returncode, max(map(len, r.stdout.splitlines())) <= 40), (0, True), r.stdout)
 
     def test_the_other_side_may_be_zerohop_otherwise_set(self):
         (row,), r = self.rows("is", "--against", "heap=0,cma=0", plan={"is": {"host": [1], "zerohop": [0.5]}})
@@ -139,7 +142,8 @@ class Apps(unittest.TestCase):
 
     def test_list_starts_nothing_and_says_what_is_missing(self):
         r = self.call("--list")
-        lines = {line.split()[0]: line for line in r.stdout.splitlines()}
+        self.assertLessEqual(max(map(len, r.stdout.splitlines())), 80)
+        lines = {line.split()[0]: line for line in r.stdout.replace("\n   ", "").splitlines()}
         self.assertEqual(set(lines), {a.name for a in apps_programs.all_apps()})
         self.assertIn("under fake", lines["is"])
         self.assertIn("not here", lines["matmul"])
@@ -148,12 +152,16 @@ class Apps(unittest.TestCase):
     def test_refuses(self):
         for args, said in (
             (("iss",), "no program iss"),
+            (("",), "an empty word names nothing"),
+            (("is", "--against="), "an empty word names nothing"),
             (("is", "--hosts", "nowhere"), "no host nowhere (there are: fake)"),
             (("is", "--classes", "S,X"), "no class X"),
             (("is", "--against", "heap=0;foo=1"), "--against foo=1: unknown variable foo"),
             (("is", "--ranks", "0"), "--ranks"),
             (("is", "--rounds", "0"), "--rounds"),
-            (("is", "--json", "/not/there.json"), "no folder /not"),
+            *((("is", "--timeout", x), f"--timeout: invalid amount value: '{x}'") for x in ("nan", "inf", "-1")),
+            (("is", "--json", "/not/there.json"), "No such file or directory: '/not/there.json'"),
+            (("is", "--json", str(self.folder)), "Is a directory"),
             (("matmul",), "nothing to run"),
         ):
             r = self.call(*args)

@@ -168,7 +168,10 @@ class Bench(unittest.TestCase):
                "zerohop": times, "to_best_peer": times}  # fmt: skip
         rows.write_text(json.dumps({"rows": [row]}))
         env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "python")}
-        subprocess.run([sys.executable, "-m", "zerohop.plot", str(rows), str(svg)], env=env, check=True)
+        for file in (svg, svg.with_suffix(".png"), svg.with_suffix(".pdf")):
+            command = [sys.executable, "-m", "zerohop.plot", str(rows), str(file)]
+            r = subprocess.run(command, env=env, capture_output=True, text=True)
+            self.assertEqual((r.returncode, r.stderr, file.exists()), (0, "", True))
         self.assertIn(">7.25<", svg.read_text())
 
     def test_shapes_are_rows_that_models_are_compared_with(self):

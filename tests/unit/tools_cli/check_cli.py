@@ -54,6 +54,7 @@ class Cli(Case):
             (["schedule", "bcast", "--rankz=8"], "not expected: --rankz=8; did you mean --ranks?"),
             (["schedule", "bcsat"], "no collective 'bcsat'; did you mean bcast? `zerohop schedule --list`"),
             (["info", "--collective", "al reduce"], "no collective 'al reduce'; did you mean allreduce?"),
+            (["info", "--collective", ""], "--collective: names nothing: give a value"),
             (["bench"], "A subcommand is required"),
         )
         self.refused(cases)
@@ -108,7 +109,8 @@ class Cli(Case):
             self.assertIn(word, r.stderr)
         r = zerohop("top", "--json", "--pid", str(os.getpid()))
         self.assertEqual((r.returncode, json.loads(r.stdout)["jobs"]), (1, []))
-        self.refused([(["--pid", "0"], "--pid"), (["--interval", "0.1"], "--interval"), (["--job"], "--job")], "top")
+        self.refused([(["--pid", "0"], "--pid"), (["--job"], "--job")], "top")
+        self.refused([(["--interval", x], f"no number from 0.3 to 3600: {x}") for x in ("0.1", "nan", "inf")], "top")
 
     def test_run_prints_what_a_shell_reads(self):
         r = self.run_("--print", "sh", "-c", 'echo $PRELOADED "$1"', "name", "it's")
@@ -201,15 +203,18 @@ class Cli(Case):
         self.assertEqual(self.run_().returncode, 2)
 
     def test_run_what_is_not_executable(self):
-        for name in ("/etc/passwd", "/tmp"):
+        pipe = str(Path(self.folder.name) / "pipe")
+        os.mkfifo(pipe, 0o755)
+        for name in ("/etc/passwd", "/tmp", pipe):
             self.assertEqual(self.run_(name).returncode, 126)
 
     def test_run_missing_library(self):
         r = zerohop("run", "--library", "/no/such/lib.so", "true")
         self.assertEqual(r.returncode, 126)
         self.assertIn("/no/such/lib.so", r.stderr)
-        r = zerohop("run", "--library", "/etc/passwd", "true")
-        self.assertEqual((r.returncode, "/etc/passwd is no shared library" in r.stderr), (126, True), r.stderr)
+        for path in ("/etc/passwd", *[self.static][: self.has_static]):
+            r = zerohop("run", "--library", path, "true")
+            self.assertEqual((r.returncode, f"{path} is no shared library" in r.stderr), (126, True), r.stderr)
 
     def in_a_folder_called(self, name):
         """The stand-in for the library in such a folder, and a temporary folder for links."""
@@ -447,7 +452,9 @@ class Cli(Case):
             (("p2p", "--blocks", "65"), "--blocks"),
             (("coll", "--placement", "nope"), "nope"),
             (("coll", "--only", "matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
-            (("coll", "--only", "matmul", "--timeout", "0"), "--timeout"),
+            (("coll", "--only", "matmul", "--timeout", "0"), "--timeout: no number from 0.001 to 1000000: 0"),
+            *((("p2p", "--block-us", x), f"--block-us: no number from 1 to 1000000: {x}") for x in ("nan", "-1")),
+            (("p2p", "--case-s", "nan"), "--case-s"),
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),
             (("algorithms", "--only", "nope"), "no such collective: nope"),

@@ -179,9 +179,14 @@ class Doctor(Case):
         self.assertIn("\n\nThe ways of bytes (inline, cells, team ...) are in docs/glossary.md.\n", r.stdout)
         self.assertIn("75.0 % of the 4.0 MiB", r.stdout)
         self.assertNotIn("glossary", zerohop("doctor").stdout)
-        stats.write_text("{}")
-        self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
-        self.refused([(["--stats", ""], "names no file")], "doctor")
+        way["\x1b[2J\x9b"] = way.pop("cma") + way["cells"]
+        stats.write_text(json.dumps({"schema": 1, "ranks": [{"sent": {"by_path": way}}]}, ensure_ascii=False))
+        self.assertIn(r"\u001b[2J\u009b", zerohop("doctor", "--stats", str(stats)).stdout)
+        other = "has schema 2; this command reads 1"
+        for text, said in (("{}", "is not a file"), ("[]", "is not a file"), ('{"schema": 2, "ranks": []}', other)):
+            stats.write_text(text)
+            self.refused([(["--stats", str(stats)], said)], "doctor")
+        self.refused([(["--stats", ""], "names nothing")], "doctor")
         for path, said in (("/no/such/file", "No such file"), (self.folder.name, "Is a directory")):
             r = zerohop("doctor", "--stats", path)
             self.assertEqual(r.returncode, 2)

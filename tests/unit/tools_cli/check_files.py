@@ -75,13 +75,22 @@ class Files(Case):
                 (self.at / name).write_text(text)
             for words in (("--trace", self.at / "t.json"), ("--report", self.at / "p.html")):
                 self.assertEqual(self.run_(*words)[::2], (0, True), words)
-            self.assertFalse((self.at / "t.json").exists(), "who leaves none leaves no older one")
-            self.assertEqual((self.at / "p.json").read_text(), texts["p.json"], "statistics stay until new ones come")
+            for name, text in texts.items():
+                self.assertEqual((self.at / name).read_text(), text, "an older job's stays until new ones come")
+
+    def test_a_program_that_does_not_start_takes_no_file_away(self):
+        self.app.write_text("#!/no/such/interpreter\n")
+        (self.at / "t.json").write_text(TIMELINE)
+        self.assertEqual(self.run_("--trace", self.at / "t.json")[::2], (127, False))
+        self.assertEqual((self.at / "t.json").read_text(), TIMELINE)
 
     def test_a_trace_that_cannot_be_written_is_told(self):
         code, said, ran = self.run_("--trace", "/nodir/t.json")
         self.assertEqual((code, ran), (0, True))
         self.assertIn("there will be no --trace /nodir/t.json: no folder /nodir", said)
+        code, said, ran = self.run_("--report", self.at / f"{'x' * 300}.html")
+        self.assertEqual((code, ran), (0, True))
+        self.assertIn("File name too long (give another file)", said)
 
     def test_one_file_is_not_two_things(self):
         (self.at / "t.json").touch()

@@ -29,10 +29,14 @@ class Pages(Case):
             (["bench", "p2p", "--abi", ""], "mpich ompi abi"),
             (["bench", "p2p", "--json", "x"], ""),  # a file
             (["run", "./app"], ""),
+            (["run", "./app", "--"], ""),
+            (["run", "--trace", "t.json", "-o", "CMA", "=", "0", "--rep"], "--report"),
+            (["bench", "apps", "is", "--cl"], "--classes"),
+            (["report", "--sv"], "--svg"),
             (["completion", ""], "bash zsh fish"),
         )
         for words, expected in cases:
-            r = subprocess.run(["bash", "-c", script, "bash", "zerohop", *words], capture_output=True, text=True)
+            r = subprocess.run(["bash", "-c", script, "bash", ZEROHOP, *words], capture_output=True, text=True)
             self.assertEqual(r.stdout.strip(), expected, (words, r.stderr))
         self.refused([(["completion", "tcsh"], "tcsh")])
 
@@ -43,8 +47,10 @@ class Pages(Case):
             self.assertLessEqual({"zerohop.1", "zerohop-run.1", "zerohop-bench-p2p.1"}, pages)
             self.assertIn("zerohop\\-run \\- Run a program with zerohop\n", Path(folder, "zerohop-run.1").read_text())
             for page in Path(folder).iterdir() if shutil.which("groff") else ():
-                r = subprocess.run(["groff", "-ww", "-man", "-Tutf8", page], capture_output=True, text=True)
-                self.assertEqual(r.stderr, "", page.name)
+                r = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-P-cbou", page], capture_output=True, text=True)
+                self.assertEqual((r.stderr, [x for x in r.stdout.splitlines() if len(x) > 80]), ("", []), page.name)
+            self.assertRegex(Path(folder, "zerohop-tune.1").read_text(), r"Needs \\-\\-json. Excludes \\-\\-machines\b")
+            self.assertRegex(Path(folder, "zerohop-tune.1").read_text(), r"^\.TH ZEROHOP\\-TUNE 1 20\d\d-\d\d-\d\d ")
             text = Path(folder, "zerohop-bench-p2p.1").read_text()
             self.assertIn("\\fB\\-\\-rounds\\fR", text)
             self.assertIn("SEE ALSO", text)
@@ -60,8 +66,9 @@ class Pages(Case):
             rows.write_text('{"rows": []}')
             self.assertIn("0 met", zerohop("python", "limits", str(rows)).stdout)
             r = zerohop("python", "csv", "/no/such.json")
-            self.assertEqual((r.returncode, r.stderr), (1, "zerohop: /no/such.json: No such file or directory\n"))
+            self.assertEqual((r.returncode, r.stderr), (2, "zerohop: /no/such.json: No such file or directory\n"))
         self.assertIn("--minutes", zerohop("python", "by_placement", "--help").stdout)
+        self.refused([(["by_placement", "--minutes", "nan"], "--minutes: invalid amount value")], "python")
         self.assertIn("zerohop python csv", zerohop("python", "--help").stdout)
         self.refused([([], "there are: by_placement csv"), (["plt"], "no program plt; did you mean plot?")], "python")
 

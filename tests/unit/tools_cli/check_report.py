@@ -267,12 +267,21 @@ class Sentences(InFolder):
 class Shown(InFolder):
     def test_text_keeps_to_the_width_and_json_has_the_same_lines(self):
         name = self.write("s.json", fake_statistics.document())
-        for columns in (60, 100):
+        for columns in (40, 60, 100):
             r = self.run_it("report", name, "--text", COLUMNS=str(columns), NO_COLOR="1")
-            self.assertLessEqual(max(map(len, r.stdout.split("Who talks")[0].splitlines())), columns)
+            self.assertLessEqual(max(map(len, r.stdout.splitlines())), columns)
             self.assertNotIn("\033", r.stdout)
         made = json.loads(self.run_it("report", name, "--json").stdout)
         self.assertIn(made["lines"][0]["text"].split(".")[0], r.stdout.replace("\n    ", " "))
+
+    def test_no_name_steers_the_terminal(self):
+        job = {"command": ["./\x1b[31mapp", "\x7f", "C:\\new"], "host_version": "\x9b1m"}
+        name = self.write("s.json", fake_statistics.document(**job))
+        Path(name).write_text(json.dumps(json.loads(Path(name).read_text()), ensure_ascii=False))
+        for words in (["report", name, "--text"], ["compare", name, name]):
+            said = self.run_it(*words, COLUMNS="200").stdout
+            self.assertEqual([c for c in said if not c.isprintable() and c != "\n"], [])
+            self.assertIn(r"\u001b[31mapp \u007f C:\new: ", said)
 
     def test_numbers_are_told_in_units(self):
         times = ((0, "0 s"), (37.14, "37.1 s"), (2e-6, "2.00 µs"), (0.9999, "1.00 s"), (2345, "2,345 s"), (None, "-"))
@@ -304,11 +313,14 @@ class Shown(InFolder):
         self.assertIn("the page is s.html" if HAS_PAGES else "pip install plotly jinja2", r.stderr)
         r = self.run_it("report", name, "-o", "/dev/null/x.html")
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+        r = self.run_it("report", name, "--svg", name)
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn(f"{name}: File exists. Name another folder with --svg", r.stderr)
 
-    def test_a_program_without_mpi_is_told_so(self):
+    def test_a_program_without_statistics_may_have_had_one_rank_or_no_mpi(self):
         r = self.run_it("report", "--after", "999999999", "none.json")
         self.assertEqual((r.returncode, r.stdout), (2, ""))
-        self.assertIn("called no MPI that zerohop serves", r.stderr)
+        self.assertIn("one rank, or no MPI that zerohop serves", r.stderr)
 
     def test_comparing_tells_what_changed_and_what_is_not_alike(self):
         a = self.write("a.json", fake_statistics.document())

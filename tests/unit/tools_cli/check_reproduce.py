@@ -494,7 +494,8 @@ class Commands(unittest.TestCase):
     def test_a_folder_that_cannot_be_is_told_first(self):
         kept = store.Store(self.folder / "kept", self.lab)
         self.addCleanup(os.close, kept.held)
-        for r in (self.reproduce("limic-10"), self.mpi.run("reproduce", "limic-10", "--folder", "/dev/null/x")):
+        elsewhere = (self.mpi.run("reproduce", "limic-10", option, "/dev/null/x") for option in ("--folder", "--svg"))
+        for r in (self.reproduce("limic-10"), *elsewhere):
             self.assertEqual((r.returncode, self.mpi.launches()), (2, []), r.stderr)
             self.assertRegex(r.stderr, "another run uses|nothing could be kept: .*/dev/null/x")
 
@@ -508,10 +509,19 @@ class Commands(unittest.TestCase):
         os.close(kept.held)
 
     def test_wrong_words_are_refused(self):
-        for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
+        for words, said in (
+            (("cc-9",), "no such figure: cc-9"),
+            ((), "--list"),
+            (("--no-such",), "--no-such"),
+            (("--list", "--json", "x.json"), "--list writes no file"),
+            (("ml-1", "--profile", "nope"), "no profile nope"),
+            (("ml-1", "--bench", "'x"), "--bench: 'x: No closing quotation"),
+        ):
             r = self.reproduce(*words)
             self.assertEqual((r.returncode, r.stdout), (2, ""), words)
             self.assertIn(said, r.stderr)
+        r = self.mpi.run("reproduce", "ml-1", "--under", "foo")
+        self.assertEqual((r.returncode, "no MPI library foo here (there are: " in r.stderr), (2, True), r.stderr)
 
     def test_the_list_tells_of_each_and_runs_nothing(self):
         r = self.reproduce("--list")

@@ -55,6 +55,8 @@ class Schedule(Case):
 
     def test_schedule_refuses(self):
         cases = [(["--bytes", "3", "--element", "2"], "3 bytes are no whole number of elements of 2 bytes")]
+        wrong = "Value -1 not in range 0 to 1073741824"
+        cases += [([x, "-1", "-p", "gigabit-like"], f"{x}: {wrong}") for x in ("--stride", "--chunk", "--bytes")]
         self.refused(cases, "schedule", "bcast")
         for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
             self.assertEqual(zerohop("schedule", *args).returncode, 2, args)

@@ -24,8 +24,8 @@ class Tune(Case):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("no calibration kept", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
             path = Path(json.loads(zerohop("info", "--json", ZEROHOP_CACHE=folder).stdout)["calibration"]["path"])
-            path.write_text("{")
-            self.assertIn("corrupt", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
+            path.write_text("[]")
+            self.assertIn("corrupt (no JSON object)", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
             for said in ("Forgotten", "Nothing was kept"):
                 r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)
                 self.assertEqual((r.returncode, path.exists()), (0, False))
@@ -70,6 +70,8 @@ class Tune(Case):
             (["--json", "x.json", "--machines", "3"], "one for each rank"),
             (["--json", "x.json", "--machines", "2", "--pretend-nodes"], "excludes"),
             (["--json", "x.json", "--between", "no-such-launcher -n"], "no program that can be run"),
+            (["--model", "", "--save"], "--model: names nothing"),
+            *(([name, "ompi"], f"{name} requires --json") for name in ("--under", "--abi")),
         )
         self.refused(cases, "tune")
 
